@@ -1,0 +1,25 @@
+//! The one clock: everything that needs the time of day or a duration asks here, so that a simulator can drive it.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since 1970 by this machine's clock; zero where the clock stands before that.
+#[must_use]
+pub fn now_ms() -> u64 {
+    #[allow(clippy::disallowed_methods, reason = "this is the one clock")]
+    let now = SystemTime::now();
+    now.duration_since(UNIX_EPOCH).map_or(0, whole_ms)
+}
+
+/// A point of a clock that never goes back.
+#[must_use]
+pub fn monotonic() -> Instant {
+    #[allow(clippy::disallowed_methods, reason = "this is the one clock")]
+    let now = Instant::now();
+    now
+}
+
+/// Whole milliseconds of a duration, at most [`u64::MAX`].
+#[must_use]
+pub fn whole_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,345 @@
+//! What can be asked of [`super::state::State`], what it answers, and what else it tells.
+
+use bytes::Bytes;
+
+use crate::core::rows::{CodeHash, DeviceKey, Handle, Policy, SendHash};
+use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
+
+/// Who asks. `State` checks at the moment of decision that a device is still live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Actor {
+    /// A device, for its user.
+    Device(DeviceId),
+    /// The holder of the operator key.
+    Operator,
+}
+
+/// A request that may change something.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Makes a device from an invite; the proof of the key was checked.
+    Enrol {
+        /// Hash of the code.
+        code: CodeHash,
+        /// The device's public key.
+        key: DeviceKey,
+        /// The handle wanted.
+        handle: Option<Handle>,
+        /// The device's name.
+        device_name: String,
+    },
+    /// Voids the first invite there is and makes a new one, unless an operator's device has existed.
+    RenewFirstInvite {
+        /// Hash of the new code.
+        code: CodeHash,
+        /// When it expires.
+        expires_ms: u64,
+    },
+    /// Makes an invite for a new user.
+    Invite {
+        /// Who asks.
+        by: Actor,
+        /// The handle.
+        handle: Handle,
+        /// A group to join.
+        group: Option<GroupId>,
+        /// Hash of the code.
+        code: CodeHash,
+        /// When it expires.
+        expires_ms: u64,
+    },
+    /// Makes an invite for another device.
+    InviteDevice {
+        /// Who asks.
+        by: Actor,
+        /// Whose device; none: the asker's.
+        user: Option<Handle>,
+        /// Hash of the code.
+        code: CodeHash,
+        /// When it expires.
+        expires_ms: u64,
+    },
+    /// Renames a device.
+    RenameDevice {
+        /// Who asks.
+        by: Actor,
+        /// Which.
+        device: DeviceId,
+        /// Its new name.
+        name: String,
+    },
+    /// Revokes a device.
+    RevokeDevice {
+        /// Who asks.
+        by: Actor,
+        /// Which.
+        device: DeviceId,
+    },
+    /// Makes a group.
+    CreateGroup {
+        /// Who asks.
+        by: DeviceId,
+        /// Its name.
+        name: String,
+        /// Its policy.
+        policy: Policy,
+    },
+    /// Adds a user to a group.
+    AddMember {
+        /// Who asks.
+        by: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// Whom.
+        handle: Handle,
+    },
+    /// Removes a member.
+    RemoveMember {
+        /// Who asks.
+        by: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// Whom.
+        handle: Handle,
+    },
+    /// Leaves a group.
+    LeaveGroup {
+        /// Who asks.
+        by: DeviceId,
+        /// The group.
+        group: GroupId,
+    },
+    /// Renames a group.
+    RenameGroup {
+        /// Who asks.
+        by: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// Its new name.
+        name: String,
+    },
+    /// Stores a send.
+    Send(SendCommand),
+    /// Moves cursors of a device up; already clamped by its listener to what was handed out.
+    Ack {
+        /// Which.
+        device: DeviceId,
+        /// (group, msgid).
+        entries: Vec<(GroupId, MessageId)>,
+    },
+    /// Moves read marks of the device's user up.
+    ReadMarks {
+        /// Which.
+        device: DeviceId,
+        /// (group, msgid).
+        entries: Vec<(GroupId, MessageId)>,
+    },
+    /// Moves a cursor up on purpose.
+    Skip {
+        /// Which.
+        device: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// The last msgid to pass over.
+        to: MessageId,
+    },
+}
+
+/// A send.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SendCommand {
+    /// Which device.
+    pub device: DeviceId,
+    /// Its number for it.
+    pub seq: ClientSeq,
+    /// The lowest number it still calls unanswered.
+    pub lowest: ClientSeq,
+    /// The group.
+    pub group: GroupId,
+    /// Hash over gid and payload.
+    pub hash: SendHash,
+    /// What is sent; or why it can never be stored, which consumes the number.
+    pub what: Result<Sendable, Refusal>,
+}
+
+/// What a send carries.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sendable {
+    /// The item kind, as it travels.
+    pub kind: u16,
+    /// The sender's tag.
+    pub tag: Tag,
+    /// The body, as it travels.
+    pub body: Bytes,
+    /// The extension list, as it travels.
+    pub extensions: Vec<(u16, Bytes)>,
+}
+
+/// The answer to a command, given once the batch it was decided in is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The device exists.
+    Enrolled {
+        /// The new device.
+        device: DeviceId,
+        /// Its user.
+        user: UserId,
+        /// The user's handle.
+        handle: Handle,
+    },
+    /// The invite exists.
+    Invited {
+        /// When it expires.
+        expires_ms: u64,
+    },
+    /// The group exists.
+    GroupCreated(GroupId),
+    /// It is done; the item that records it, if there is one.
+    Done(Option<MessageId>),
+    /// The item is stored.
+    Sent {
+        /// Its place.
+        msgid: MessageId,
+        /// When it was decided.
+        time_ms: u64,
+    },
+    /// Cursors (or read marks) as they stand now, and those that were refused.
+    Cursors {
+        /// (group, msgid).
+        moved: Vec<(GroupId, MessageId)>,
+        /// (group, why).
+        refused: Vec<(GroupId, Refusal)>,
+    },
+    /// It was refused.
+    Refused(Refusal),
+}
+
+/// Why something was refused. `server` gives each its code on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Refusal {
+    /// The device does not exist.
+    #[error("no such device")]
+    UnknownDevice,
+    /// The device was revoked.
+    #[error("the device was revoked")]
+    DeviceRevoked,
+    /// The payload is none.
+    #[error("the payload is malformed")]
+    Malformed,
+    /// The item kind cannot be sent.
+    #[error("this kind of item cannot be sent")]
+    Unsupported,
+    /// The body is over the limit.
+    #[error("the body is over {} bytes", crate::limits::BODY_BYTES_MAX)]
+    TooLarge,
+    /// The number was used for other bytes.
+    #[error("this send number was used for other bytes")]
+    Conflict,
+    /// The number lies below what was stated as answered.
+    #[error("this send number was stated as answered and is forgotten")]
+    Forgotten,
+    /// The number was passed over.
+    #[error("this send number was passed over")]
+    NeverStored,
+    /// The number lies beyond the window.
+    #[error("too many sends are unanswered")]
+    WindowFull,
+    /// An earlier number was not done.
+    #[error("an earlier send of this device was not done")]
+    OutOfTurn,
+    /// A rate limit.
+    #[error("too much in too short a time")]
+    SlowDown {
+        /// When to try again.
+        retry_after_ms: u32,
+    },
+    /// Absent or forbidden.
+    #[error("no such group, or not for you")]
+    NoSuchGroup,
+    /// The role does not allow it.
+    #[error("your role does not allow this")]
+    NotAllowed,
+    /// No such user.
+    #[error("no such user")]
+    NoSuchUser,
+    /// No such device.
+    #[error("no such device of that user")]
+    NoSuchDevice,
+    /// Taken or reserved.
+    #[error("the handle is taken")]
+    HandleTaken,
+    /// The text is no name.
+    #[error("not a valid name")]
+    BadName,
+    /// Is a member already.
+    #[error("already a member")]
+    AlreadyMember,
+    /// Is not a member.
+    #[error("not a member")]
+    NotMember,
+    /// Too many intervals.
+    #[error("has come and gone too often")]
+    TooManyRejoins,
+    /// A bound of the server.
+    #[error("a limit of the server is reached")]
+    LimitReached,
+    /// The code opens nothing.
+    #[error("the invite opens nothing: wrong, used by another device, or replaced")]
+    BadInvite,
+    /// The invite has expired.
+    #[error("the invite has expired")]
+    InviteExpired,
+    /// The first invite needs a handle.
+    #[error("this invite names nobody: choose a handle")]
+    HandleNeeded,
+    /// Beyond the head.
+    #[error("beyond the last item")]
+    BeyondHead,
+}
+
+/// What a command did that others must be told, once durable. Read the rest from the committed view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Items were added: fan them out.
+    Items {
+        /// The group.
+        group: GroupId,
+        /// The first.
+        first: MessageId,
+        /// The last.
+        last: MessageId,
+    },
+    /// A user's membership began or ended.
+    Membership {
+        /// The group.
+        group: GroupId,
+        /// Who.
+        user: UserId,
+        /// Whether they are a member now.
+        member: bool,
+        /// The item that says so.
+        msgid: MessageId,
+    },
+    /// A device was enrolled.
+    DeviceAdded(DeviceId),
+    /// A device was revoked: close its connections.
+    DeviceRevoked(DeviceId),
+    /// Read marks of a user moved: tell the other devices.
+    ReadMarks {
+        /// Whose.
+        user: UserId,
+        /// By which device.
+        by: DeviceId,
+        /// (group, msgid).
+        entries: Vec<(GroupId, MessageId)>,
+    },
+    /// Cursors of a device moved: the listener learns of a skip by another connection.
+    Cursors {
+        /// Which.
+        device: DeviceId,
+        /// (group, msgid).
+        entries: Vec<(GroupId, MessageId)>,
+    },
+    /// The first operator's device exists: the first invite's file can go.
+    OperatorExists,
+}

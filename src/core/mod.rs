@@ -1,0 +1,8 @@
+//! What is decided, and nothing else: no I/O, no async, no clock, no randomness, no bytes of wire or store.
+//!
+//! [`state::State`] turns commands into writes, an answer and events; [`tables::Tables`] is the committed view that
+//! everything is read from; [`listener`] decides what is pushed and what may be acked; [`outbox`] and [`inbox`] are the
+//! client's side of the same promises. All are step machines that a simulator can drive.
+
+pub mod command;
+pub mod rows;

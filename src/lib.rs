@@ -1,0 +1,9 @@
+//! gaggle: group messaging for small self-hosted teams. One binary, one UDP port, one copy of every message.
+
+pub mod clock;
+pub mod core;
+pub mod disk;
+pub mod ids;
+pub mod limits;
+pub mod store;
+pub mod wire;

@@ -1,0 +1,138 @@
+//! Every bound of the system, each with its reason; relations between them are checked when the program is built.
+//!
+//! A bound stands here and nowhere else. Those that a client must know travel in Welcome.
+
+/// Largest body of an item, in bytes of UTF-8. Chat texts are hundreds of bytes; pastes fit, files do not belong here.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Extensions of one frame, item or row: enough for every feature foreseen, few enough to check by eye.
+pub const EXTENSIONS_MAX: usize = 16;
+/// All extension bytes of one frame, item or row.
+pub const EXTENSION_BYTES_MAX: usize = 4 * 1024;
+/// Largest item as it travels: body, extensions and 128 bytes for everything else.
+pub const ITEM_BYTES_MAX: usize = BODY_BYTES_MAX + EXTENSION_BYTES_MAX + 128;
+/// Largest frame on a stream, without the envelope. A frame holds several rows, always at least one item of any size.
+pub const FRAME_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of an envelope: `len u32 | type u16 | flags u8 | request u32`.
+pub const ENVELOPE_BYTES: usize = 11;
+
+/// Longest group name, in bytes.
+pub const GROUP_NAME_BYTES_MAX: usize = 128;
+/// Longest device name, in bytes.
+pub const DEVICE_NAME_BYTES_MAX: usize = 64;
+/// Longest handle, in bytes: the design's grammar has one character and up to 31 more.
+pub const HANDLE_BYTES_MAX: usize = 32;
+
+/// Users of a server: a team, with room.
+pub const USERS_MAX: usize = 50_000;
+/// Live devices of one user.
+pub const USER_DEVICES_MAX: usize = 32;
+/// Devices of a server, revoked ones included.
+pub const DEVICES_MAX: usize = 100_000;
+/// Groups of a server.
+pub const GROUPS_MAX: usize = 100_000;
+/// Current members of one group.
+pub const GROUP_MEMBERS_MAX: usize = 20_000;
+/// Memberships of a server, former ones included: they are resident in memory.
+pub const MEMBERSHIPS_MAX: usize = 500_000;
+/// Cursors of a server: they are resident in memory.
+pub const CURSORS_MAX: usize = 1_000_000;
+/// Intervals of one member in one group; who comes back more often than that is told so.
+pub const INTERVALS_MAX: usize = 64;
+/// Invites that are open at once.
+pub const INVITES_MAX: usize = 10_000;
+/// Longest life of an invite, in seconds: 30 days.
+pub const INVITE_LIFETIME_S_MAX: u64 = 30 * 24 * 3600;
+
+/// Sends of one device that may be unanswered (W): hides a round trip, bounds what a server must remember of a device.
+pub const SENDS_UNANSWERED_MAX: u64 = 16;
+/// Bytes of unanswered sends of one device; one send is always allowed.
+pub const SENDS_UNANSWERED_BYTES_MAX: usize = 32 * 1024;
+
+/// Push credit at the start, in items.
+pub const CREDIT_ITEMS_START: u32 = 16;
+/// Push credit at the start, in bytes.
+pub const CREDIT_BYTES_START: u32 = 32 * 1024;
+/// Push credit at the most, in items.
+pub const CREDIT_ITEMS_MAX: u32 = 1024;
+/// Push credit at the most, in bytes.
+pub const CREDIT_BYTES_MAX: u32 = 256 * 1024;
+/// Credit falls back when items stay unacked for this long plus two round trips, in ms; see [`CREDIT_STALL_MS_MIN`].
+pub const CREDIT_STALL_MS_BASE: u64 = 500;
+/// Shortest time after which unacked items count as late, in ms.
+pub const CREDIT_STALL_MS_MIN: u64 = 1_000;
+/// A client acks after this long at the latest, in ms; it acks at half of its credit before.
+pub const ACK_DELAY_MS_MAX: u64 = 500;
+/// Acks wait this long at most for a frame of the log to ride in, in ms.
+pub const ACK_COALESCE_MS_MAX: u64 = 1_000;
+/// A page that ends this near to the head, in items, is followed by pushes without being asked.
+pub const NEAR_HEAD_ITEMS: u64 = 64;
+
+/// Items of one page.
+pub const PAGE_ITEMS_MAX: u32 = 500;
+/// Items of one page where the client named no number.
+pub const PAGE_ITEMS_DEFAULT: u32 = 100;
+/// Bytes of one page; one item is always given.
+pub const PAGE_BYTES_MAX: usize = 256 * 1024;
+/// Rows of one page of a list (groups, members, users, devices).
+pub const LIST_ROWS_MAX: usize = 500;
+/// Entries in one ack or subscribe frame.
+pub const ACK_ENTRIES_MAX: usize = 4_096;
+
+/// Bidirectional streams a client may have open: control and a few requests (measured: 33 KiB a connection, not 168).
+pub const STREAMS_BIDI_MAX: u32 = 16;
+/// Unidirectional streams a client may have open: acks, and one being replaced.
+pub const STREAMS_UNI_MAX: u32 = 8;
+/// Connections that call, for one device.
+pub const CALLERS_PER_DEVICE_MAX: usize = 4;
+/// Connections of one user, of all devices.
+pub const CONNECTIONS_PER_USER_MAX: usize = 64;
+/// Connections of the server.
+pub const CONNECTIONS_MAX: usize = 10_000;
+/// Handshakes under way above which new addresses must prove themselves by a retry token.
+pub const HANDSHAKES_BEFORE_RETRY: usize = 256;
+/// A connection that has not identified itself after this long is closed, in ms.
+pub const HELLO_MS_MAX: u64 = 10_000;
+/// Connection idle timeout, in ms.
+pub const IDLE_MS_MAX: u64 = 60_000;
+/// A client keeps its connection alive this often, in ms.
+pub const KEEP_ALIVE_MS: u64 = 15_000;
+/// Size of the UDP socket buffers, in bytes (measured: six times the fan-out of the default).
+pub const UDP_BUFFER_BYTES: usize = 4 * 1024 * 1024;
+
+/// Commands that wait for the writer. Full means: stop reading that stream.
+pub const COMMANDS_QUEUED_MAX: usize = 4_096;
+/// Commands of one batch, thus of one frame of the log.
+pub const BATCH_COMMANDS_MAX: usize = 1_024;
+/// Bytes at which a batch is closed; the last command may overshoot by one item.
+pub const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Batches that wait for the dispatcher.
+pub const BATCHES_QUEUED_MAX: usize = 64;
+/// Page reads that wait for a reader thread.
+pub const READS_QUEUED_MAX: usize = 256;
+/// Threads that read pages.
+pub const READER_THREADS: usize = 2;
+/// Answers and notices that wait for one connection's control stream.
+pub const ANSWERS_QUEUED_MAX: usize = 256;
+
+/// Bytes of one segment of the commit log.
+pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+/// Largest frame of the commit log: a full batch, its rows and their keys.
+pub const LOG_FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Rows that may wait in the overlay for the applier; at the bound commits wait.
+pub const OVERLAY_ROWS_MAX: usize = 200_000;
+
+/// Ed25519 public key and SHA-256 digest, in bytes.
+pub const KEY_BYTES: usize = 32;
+/// Bytes of the code in an invite link: 128 bit.
+pub const INVITE_CODE_BYTES: usize = 16;
+
+const _: () = assert!(ITEM_BYTES_MAX + 1024 <= FRAME_BYTES_MAX);
+const _: () = assert!(PAGE_BYTES_MAX <= FRAME_BYTES_MAX);
+const _: () = assert!((LOG_FRAME_BYTES_MAX as u64) < SEGMENT_BYTES);
+const _: () = assert!(BATCH_BYTES_MAX + 2 * ITEM_BYTES_MAX < LOG_FRAME_BYTES_MAX);
+const _: () = assert!(CREDIT_ITEMS_START <= CREDIT_ITEMS_MAX && CREDIT_BYTES_START <= CREDIT_BYTES_MAX);
+const _: () = assert!(CREDIT_ITEMS_MAX as u64 >= NEAR_HEAD_ITEMS);
+const _: () = assert!(ACK_DELAY_MS_MAX <= CREDIT_STALL_MS_MIN);
+const _: () = assert!(KEEP_ALIVE_MS * 3 <= IDLE_MS_MAX);
+const _: () = assert!(DEVICE_NAME_BYTES_MAX < BODY_BYTES_MAX && GROUP_NAME_BYTES_MAX < BODY_BYTES_MAX);
+const _: () = assert!(MEMBERSHIPS_MAX <= CURSORS_MAX);

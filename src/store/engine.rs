@@ -1,0 +1,78 @@
+//! The narrow door to an ordered index: get, forward range, last key at or below, a batch of puts and removes, flush.
+//!
+//! An engine may lose whatever was applied after its last finished flush, and nothing before it. It is told the lsn of
+//! each batch and can say the highest one it holds; the log makes up for the rest.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use crate::ids::Lsn;
+use crate::store::tree::Tree;
+
+/// One absolute change of one key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Op {
+    /// In which tree.
+    pub tree: Tree,
+    /// Key bytes, at most 255.
+    pub key: Bytes,
+    /// The value to put; none: remove.
+    pub value: Option<Bytes>,
+}
+
+/// Why an engine failed. Any of these is doubt: the index is set aside and rebuilt from the log.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// It could not be opened.
+    #[error("the index does not open: {0}")]
+    Open(String),
+    /// A read failed.
+    #[error("the index cannot be read: {0}")]
+    Read(String),
+    /// A batch or a flush failed; nothing since the last finished flush can be trusted.
+    #[error("the index cannot be written: {0}")]
+    Write(String),
+}
+
+/// What a scan calls for each key and value; it says whether to go on.
+pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
+/// An ordered index. Reads may come from several threads while one thread applies.
+pub trait Engine: Send + Sync {
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// Where the index cannot be read.
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
+
+    /// Visits keys in order from this one on, until told to stop or the tree ends. No upper end: the visitor knows it.
+    ///
+    /// # Errors
+    /// Where the index cannot be read.
+    fn scan(&self, tree: Tree, from: &[u8], visit: Visit<'_>) -> Result<(), EngineError>;
+
+    /// The last key at or below this one, with its value.
+    ///
+    /// # Errors
+    /// Where the index cannot be read.
+    fn last_at_or_below(&self, tree: Tree, key: &[u8]) -> Result<Option<(Bytes, Bytes)>, EngineError>;
+
+    /// Applies the operations of one frame, in order, and remembers its lsn. Called by one thread only.
+    ///
+    /// # Errors
+    /// Where the index cannot be written.
+    fn apply(&self, lsn: Lsn, ops: &[Op]) -> Result<(), EngineError>;
+
+    /// The lsn of the last frame applied.
+    ///
+    /// # Errors
+    /// Where the index cannot be read.
+    fn applied(&self) -> Result<Lsn, EngineError>;
+
+    /// Makes everything applied durable; returns the lsn up to which that holds. Called by the applying thread only.
+    ///
+    /// # Errors
+    /// Where the index cannot be written.
+    fn flush(&self) -> Result<Lsn, EngineError>;
+}

@@ -1,0 +1,10 @@
+//! What travels: frames, items, error codes, versions; bytes to types and back.
+//!
+//! Pure: no I/O, no clock. A frame is an envelope written by hand and a body that is a frozen postcard struct ending in
+//! an extension list. Limits are checked before memory is taken. `PROTOCOL.md` beside this file is enough to write a
+//! client without reading any of this.
+
+pub mod code;
+pub mod frame;
+pub mod item;
+pub mod row;
