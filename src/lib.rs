@@ -1,5 +1,6 @@
 //! gaggle: group messaging for small self-hosted teams. One binary, one UDP port, one copy of every message.
 
+pub mod cli;
 pub mod clock;
 pub mod core;
 pub mod disk;
