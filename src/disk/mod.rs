@@ -4,6 +4,9 @@
 //! a disk: a synced write is kept; an unsynced one may be kept, lost or torn, in any order; a rename is atomic and kept
 //! once its folder is synced. Nothing else.
 
+pub mod real;
+pub mod simulated;
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,7 +42,7 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Where it exists, or cannot be made.
     fn create(&self, path: &Path) -> Result<Box<dyn File>, DiskError>;
 
-    /// Makes a folder (0700) and those above it; nothing where it exists.
+    /// Makes a folder (0700) and those above it, durably; nothing where it exists.
     ///
     /// # Errors
     /// Where it cannot be made.
