@@ -8,13 +8,19 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 pub const EXTENSIONS_MAX: usize = 16;
 /// All extension bytes of one frame, item or row.
 pub const EXTENSION_BYTES_MAX: usize = 4 * 1024;
-/// Largest item as it travels: body, extensions and 128 bytes for everything else.
-pub const ITEM_BYTES_MAX: usize = BODY_BYTES_MAX + EXTENSION_BYTES_MAX + 128;
+/// Largest item as it travels: body, extensions and 256 bytes for everything else (181 at the most).
+pub const ITEM_BYTES_MAX: usize = BODY_BYTES_MAX + EXTENSION_BYTES_MAX + 256;
 /// Largest frame on a stream, without the envelope. A frame holds several rows, always at least one item of any size.
 pub const FRAME_BYTES_MAX: usize = 256 * 1024;
+/// Rows of one page or push frame: leaves room in it for the heads of [`PUSH_BATCHES_MAX`] batches.
+pub const FRAME_ROWS_BYTES_MAX: usize = FRAME_BYTES_MAX - 64 * 1024;
+/// Groups of one push frame: one for each item of the largest credit.
+pub const PUSH_BATCHES_MAX: usize = CREDIT_ITEMS_MAX as usize;
 /// Bytes of an envelope: `len u32 | type u16 | flags u8 | request u32`.
 pub const ENVELOPE_BYTES: usize = 11;
 
+/// Longest text of any kind in a frame, in bytes: what is longer is refused unread, what is shorter is judged by its own bound.
+pub const TEXT_BYTES_MAX: usize = 1024;
 /// Longest group name, in bytes.
 pub const GROUP_NAME_BYTES_MAX: usize = 128;
 /// Longest device name, in bytes.
@@ -75,7 +81,9 @@ pub const PAGE_ITEMS_DEFAULT: u32 = 100;
 pub const PAGE_BYTES_MAX: usize = 256 * 1024;
 /// Rows of one page of a list (groups, members, users, devices).
 pub const LIST_ROWS_MAX: usize = 500;
-/// Entries in one ack or subscribe frame.
+/// Ranges of a page that retention removed: one for each interval of a member, and one before them.
+pub const GONE_RANGES_MAX: usize = INTERVALS_MAX + 1;
+/// Entries of one frame that names groups or users with a mark each: acks, subscriptions, heads, cursors.
 pub const ACK_ENTRIES_MAX: usize = 4_096;
 
 /// Bidirectional streams a client may have open: control and a few requests (measured: 33 KiB a connection, not 168).
@@ -121,13 +129,22 @@ pub const LOG_FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Rows that may wait in the overlay for the applier; at the bound commits wait.
 pub const OVERLAY_ROWS_MAX: usize = 200_000;
 
+/// Earlier epochs that Welcome names.
+pub const EPOCHS_BEFORE_MAX: usize = 16;
+/// Pins that Welcome names: the current one and the next, with room.
+pub const PINS_MAX: usize = 4;
+/// Ed25519 signature, in bytes: the longest of keys, codes, pins and signatures.
+pub const SIGNATURE_BYTES: usize = 64;
 /// Ed25519 public key and SHA-256 digest, in bytes.
 pub const KEY_BYTES: usize = 32;
 /// Bytes of the code in an invite link: 128 bit.
 pub const INVITE_CODE_BYTES: usize = 16;
 
 const _: () = assert!(ITEM_BYTES_MAX + 1024 <= FRAME_BYTES_MAX);
-const _: () = assert!(PAGE_BYTES_MAX <= FRAME_BYTES_MAX);
+const _: () = assert!(ITEM_BYTES_MAX + 1024 <= FRAME_ROWS_BYTES_MAX);
+const _: () = assert!(FRAME_ROWS_BYTES_MAX + PUSH_BATCHES_MAX * 40 + EXTENSION_BYTES_MAX <= FRAME_BYTES_MAX);
+const _: () = assert!(ACK_ENTRIES_MAX * 20 + EXTENSION_BYTES_MAX <= FRAME_BYTES_MAX);
+const _: () = assert!(LIST_ROWS_MAX * 256 <= FRAME_BYTES_MAX);
 const _: () = assert!((LOG_FRAME_BYTES_MAX as u64) < SEGMENT_BYTES);
 const _: () = assert!(BATCH_BYTES_MAX + 2 * ITEM_BYTES_MAX < LOG_FRAME_BYTES_MAX);
 const _: () = assert!(CREDIT_ITEMS_START <= CREDIT_ITEMS_MAX && CREDIT_BYTES_START <= CREDIT_BYTES_MAX);

@@ -3,23 +3,31 @@
 //!
 //! `PROTOCOL.md` says which stream carries which frame and what answers it.
 
+use std::fmt;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{ClientSeq, DeviceId, Epoch, GroupId, MessageId, UserId};
+use crate::limits::{ACK_ENTRIES_MAX, EPOCHS_BEFORE_MAX, GONE_RANGES_MAX, LIST_ROWS_MAX, PUSH_BATCHES_MAX};
+use crate::wire::bounded;
+use crate::wire::shown::Shown;
 
-/// What a later version adds to a frame, an item or a row: (number, bytes). Unknown numbers are skipped.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Extensions(pub Vec<(u16, Bytes)>);
+pub use crate::wire::bounded::{Extensions, Rows};
+pub use crate::wire::part::{DeviceInfo, GroupInfo, MemberInfo, Payload, PushBatch, UserInfo};
 
-/// A list of rows, each length-prefixed with its own extension list, so that a row can grow.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Rows<T>(pub Vec<T>);
-
-/// A frame: its number, and whether it wants an answer by type alone.
+/// A frame: its number and its name.
 pub trait Frame: Serialize + for<'a> Deserialize<'a> {
     /// The number in the envelope; never reused.
     const TYPE: u16;
+    /// The name in logs, errors and `PROTOCOL.md`.
+    const NAME: &'static str;
+}
+
+/// The name of the frame with this number, where this version knows it.
+#[must_use]
+pub fn name(kind: u16) -> Option<&'static str> {
+    ALL.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name)
 }
 
 macro_rules! frames {
@@ -34,6 +42,14 @@ macro_rules! frames {
             }
             impl Frame for $name {
                 const TYPE: u16 = $number;
+                const NAME: &'static str = stringify!($name);
+            }
+            impl fmt::Debug for $name {
+                fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    let mut fields = out.debug_struct(stringify!($name));
+                    $(fields.field(stringify!($field), &Shown(&self.$field));)*
+                    fields.finish()
+                }
             }
         )*
         /// Number and name of every frame, for tests, logs and documentation.
@@ -61,21 +77,27 @@ frames! {
     /// Ed25519 signature by the device (or operator) key over the TLS exporter, see PROTOCOL.md.
     2 Prove {
         /// 64 bytes.
+        #[serde(deserialize_with = "bounded::secret")]
         signature: Bytes,
     }
     /// Makes a device from an invite. Answered by [`Enrolled`] or [`Error`]; then the connection is done.
     3 Enrol {
         /// The code of the invite link, 16 bytes.
+        #[serde(deserialize_with = "bounded::secret")]
         code: Bytes,
         /// The new device's Ed25519 public key, 32 bytes.
+        #[serde(deserialize_with = "bounded::secret")]
         key: Bytes,
         /// The handle wanted; only the first invite needs one.
+        #[serde(deserialize_with = "bounded::maybe_text")]
         handle: Option<String>,
         /// What the user calls this device.
+        #[serde(deserialize_with = "bounded::text")]
         device_name: String,
         /// The client's minor version.
         minor: u16,
         /// Signature by that key over the TLS exporter, 64 bytes.
+        #[serde(deserialize_with = "bounded::secret")]
         signature: Bytes,
     }
     /// The first frame of a connection that holds the operator key. Followed by [`Prove`].
@@ -90,12 +112,14 @@ frames! {
         /// The user of this device; zero for the operator key.
         user: UserId,
         /// The user's handle; empty for the operator key.
+        #[serde(deserialize_with = "bounded::text")]
         handle: String,
         /// Whether the user has the operator flag.
         operator: bool,
         /// The store's epoch.
         epoch: Epoch,
         /// At most the last 16 epochs before it, newest first.
+        #[serde(deserialize_with = "bounded::list::<_, _, { EPOCHS_BEFORE_MAX }>")]
         epochs_before: Vec<Epoch>,
         /// Largest body, in bytes.
         body_bytes_max: u32,
@@ -110,6 +134,7 @@ frames! {
         /// The highest send number of this device that is decided; zero: none.
         highest_send: ClientSeq,
         /// Pins by which the server is known: the current one, then the next if there is one; 32 bytes each.
+        #[serde(deserialize_with = "bounded::pins")]
         pins: Vec<Bytes>,
         /// The server's clock, ms since 1970.
         time_ms: u64,
@@ -121,6 +146,7 @@ frames! {
         /// Its user.
         user: UserId,
         /// The user's handle.
+        #[serde(deserialize_with = "bounded::text")]
         handle: String,
         /// The store's epoch.
         epoch: Epoch,
@@ -134,6 +160,7 @@ frames! {
         /// When to try again, in ms, for what was not done.
         retry_after_ms: u32,
         /// Words for a person; never parsed.
+        #[serde(deserialize_with = "bounded::text")]
         detail: String,
     }
 
@@ -161,6 +188,7 @@ frames! {
     /// Makes a group; the caller becomes its owner. Answered by [`GroupCreated`].
     32 CreateGroup {
         /// Its name.
+        #[serde(deserialize_with = "bounded::text")]
         name: String,
         /// 0: members see what comes from their join on. 1: and everything before.
         policy: u8,
@@ -175,6 +203,7 @@ frames! {
         /// The group.
         gid: GroupId,
         /// Whom.
+        #[serde(deserialize_with = "bounded::text")]
         handle: String,
     }
     /// Removes a member. Answered by [`Done`].
@@ -182,6 +211,7 @@ frames! {
         /// The group.
         gid: GroupId,
         /// Whom.
+        #[serde(deserialize_with = "bounded::text")]
         handle: String,
     }
     /// Leaves a group. Answered by [`Done`].
@@ -194,6 +224,7 @@ frames! {
         /// The group.
         gid: GroupId,
         /// Its new name.
+        #[serde(deserialize_with = "bounded::text")]
         name: String,
     }
     /// It is done and durable.
@@ -204,6 +235,7 @@ frames! {
     /// Makes an invite for a new user. Answered by [`InviteMade`].
     39 MakeInvite {
         /// The handle the new user will have.
+        #[serde(deserialize_with = "bounded::text")]
         handle: String,
         /// A group to join at once.
         gid: Option<GroupId>,
@@ -213,6 +245,7 @@ frames! {
     /// Makes an invite for another device. Answered by [`InviteMade`].
     40 AddDevice {
         /// Whose device; none: the caller's own. Somebody else's: operators only.
+        #[serde(deserialize_with = "bounded::maybe_text")]
         handle: Option<String>,
         /// How long it is good for, in seconds.
         expires_s: u64,
@@ -220,10 +253,13 @@ frames! {
     /// The invite exists. The link is `gaggle://host:port/#PIN.CODE`.
     41 InviteMade {
         /// 16 bytes; the server keeps only its hash.
+        #[serde(deserialize_with = "bounded::secret")]
         code: Bytes,
         /// `host:port` as the server advertises itself.
+        #[serde(deserialize_with = "bounded::text")]
         address: String,
         /// The server's pin, 32 bytes.
+        #[serde(deserialize_with = "bounded::secret")]
         pin: Bytes,
         /// When it expires, ms since 1970.
         expires_ms: u64,
@@ -233,6 +269,7 @@ frames! {
         /// Which.
         device: DeviceId,
         /// Its new name.
+        #[serde(deserialize_with = "bounded::text")]
         name: String,
     }
     /// Revokes a device: its connections close within 2 s. Answered by [`Done`].
@@ -250,11 +287,13 @@ frames! {
     /// Cursors of this device that are durable; as an answer, or with request 0 after acks.
     45 Cursors {
         /// (group, last msgid acknowledged).
+        #[serde(deserialize_with = "bounded::list::<_, _, { ACK_ENTRIES_MAX }>")]
         entries: Vec<(GroupId, MessageId)>,
     }
     /// Acks that were refused.
     46 AcksRefused {
         /// (group, code).
+        #[serde(deserialize_with = "bounded::list::<_, _, { ACK_ENTRIES_MAX }>")]
         entries: Vec<(GroupId, u16)>,
     }
     /// Asks how the server is. Answered by [`StatusInfo`].
@@ -262,6 +301,7 @@ frames! {
     /// How the server is.
     48 StatusInfo {
         /// The program's version.
+        #[serde(deserialize_with = "bounded::text")]
         version: String,
         /// ms since it started.
         uptime_ms: u64,
@@ -285,6 +325,7 @@ frames! {
     /// Cumulative acks of a listener: everything up to each msgid is with the application.
     64 Ack {
         /// (group, msgid), at most [`crate::limits::ACK_ENTRIES_MAX`].
+        #[serde(deserialize_with = "bounded::list::<_, _, { ACK_ENTRIES_MAX }>")]
         entries: Vec<(GroupId, MessageId)>,
     }
     /// What a listener wants pushed; a newer one replaces an older.
@@ -292,11 +333,13 @@ frames! {
         /// All groups, now and later; then `groups` is empty.
         all: bool,
         /// These groups.
+        #[serde(deserialize_with = "bounded::list::<_, _, { ACK_ENTRIES_MAX }>")]
         groups: Vec<GroupId>,
     }
     /// Read marks of the user; callers may send them too.
     66 ReadMarks {
         /// (group, msgid).
+        #[serde(deserialize_with = "bounded::list::<_, _, { ACK_ENTRIES_MAX }>")]
         entries: Vec<(GroupId, MessageId)>,
     }
 
@@ -324,6 +367,7 @@ frames! {
         /// Whether a visible item remains above.
         more: bool,
         /// Ranges that retention removed: (first, last).
+        #[serde(deserialize_with = "bounded::list::<_, _, { GONE_RANGES_MAX }>")]
         gone: Vec<(MessageId, MessageId)>,
         /// The highest msgid this member may know of.
         head: MessageId,
@@ -369,6 +413,7 @@ frames! {
     /// Asks for the devices of a user. Answered by [`DeviceList`].
     89 ListDevices {
         /// Whose; none: the caller's own. Somebody else's: operators only.
+        #[serde(deserialize_with = "bounded::maybe_text")]
         handle: Option<String>,
         /// Devices with a higher id.
         after: DeviceId,
@@ -383,6 +428,7 @@ frames! {
     /// Asks for the handles of users. Answered by [`UserList`] with those that exist.
     91 Names {
         /// At most [`crate::limits::LIST_ROWS_MAX`].
+        #[serde(deserialize_with = "bounded::list::<_, _, { LIST_ROWS_MAX }>")]
         users: Vec<UserId>,
     }
 
@@ -394,11 +440,13 @@ frames! {
         /// The credit in force, in bytes.
         credit_bytes: u32,
         /// One a group.
+        #[serde(deserialize_with = "bounded::list::<_, _, { PUSH_BATCHES_MAX }>")]
         batches: Vec<PushBatch>,
     }
     /// Heads of groups, in place of items; costs no credit.
     113 Heads {
         /// (group, highest msgid this member may know of).
+        #[serde(deserialize_with = "bounded::list::<_, _, { ACK_ENTRIES_MAX }>")]
         entries: Vec<(GroupId, MessageId)>,
     }
     /// The user's membership changed.
@@ -415,6 +463,7 @@ frames! {
         /// Which.
         device: DeviceId,
         /// Its name.
+        #[serde(deserialize_with = "bounded::text")]
         name: String,
         /// True: added. False: revoked.
         added: bool,
@@ -422,115 +471,7 @@ frames! {
     /// The user's read mark moved, by another device.
     116 ReadMarkNotice {
         /// (group, msgid).
+        #[serde(deserialize_with = "bounded::list::<_, _, { ACK_ENTRIES_MAX }>")]
         entries: Vec<(GroupId, MessageId)>,
-    }
-}
-
-/// What a send carries, encoded once by the client and never again: a true resend has the same bytes.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Payload {
-    /// See [`crate::wire::item::kind`]; only content kinds can be sent.
-    pub kind: u16,
-    /// The sender's tag.
-    pub tag: crate::ids::Tag,
-    /// At most [`crate::limits::BODY_BYTES_MAX`].
-    pub body: Bytes,
-    /// What later versions add.
-    pub extensions: Extensions,
-}
-
-/// Pushed rows of one group.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PushBatch {
-    /// The group.
-    pub gid: GroupId,
-    /// The msgid up to which everything visible was handed out before: the first row continues it.
-    pub continues: MessageId,
-    /// Everything visible up to here is handed out with this batch.
-    pub covered_to: MessageId,
-    /// Encoded rows, see [`crate::wire::row::Row`].
-    pub rows: Bytes,
-    /// What later versions add.
-    pub extensions: Extensions,
-}
-
-/// A group as one member may know it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupInfo {
-    /// Its id.
-    pub gid: GroupId,
-    /// Its name; for a former member the last one they could see is not kept, so it is the current one only for members.
-    pub name: String,
-    /// 1 owner, 2 admin, 3 member, 0 former member.
-    pub role: u8,
-    /// Current members; zero for a former member.
-    pub members: u32,
-    /// The highest msgid this member may see.
-    pub head: MessageId,
-    /// This device's cursor.
-    pub cursor: MessageId,
-    /// What later versions add.
-    pub extensions: Extensions,
-}
-
-/// A current member of a group.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemberInfo {
-    /// Who.
-    pub user: UserId,
-    /// Their handle.
-    pub handle: String,
-    /// 1 owner, 2 admin, 3 member.
-    pub role: u8,
-    /// The item with which they joined.
-    pub joined: MessageId,
-    /// What later versions add.
-    pub extensions: Extensions,
-}
-
-/// A user of the server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserInfo {
-    /// Who.
-    pub user: UserId,
-    /// Their handle.
-    pub handle: String,
-    /// Whether they have the operator flag.
-    pub operator: bool,
-    /// What later versions add.
-    pub extensions: Extensions,
-}
-
-/// A device of a user.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeviceInfo {
-    /// Which.
-    pub device: DeviceId,
-    /// Its name.
-    pub name: String,
-    /// When it was enrolled, ms since 1970.
-    pub enrolled_ms: u64,
-    /// Whether it was revoked.
-    pub revoked: bool,
-    /// Whether it is connected now.
-    pub online: bool,
-    /// What later versions add.
-    pub extensions: Extensions,
-}
-
-impl<T: Serialize> Serialize for Rows<T> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::Error as _;
-        let rows: Result<Vec<Bytes>, _> = self.0.iter().map(|row| postcard::to_stdvec(row).map(Bytes::from)).collect();
-        rows.map_err(S::Error::custom)?.serialize(serializer)
-    }
-}
-
-impl<'de, T: serde::de::DeserializeOwned> Deserialize<'de> for Rows<T> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Rows<T>, D::Error> {
-        use serde::de::Error as _;
-        let rows = Vec::<Bytes>::deserialize(deserializer)?;
-        let rows: Result<Vec<T>, _> = rows.iter().map(|row| postcard::from_bytes(row)).collect();
-        rows.map(Rows).map_err(D::Error::custom)
     }
 }

@@ -1,10 +1,15 @@
 //! Items: what has a msgid in a group, as it travels and as the store keeps it.
 
+use std::fmt;
+
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{GroupId, MessageId, Tag, UserId};
-use crate::wire::frame::Extensions;
+use crate::limits::{BODY_BYTES_MAX, ITEM_BYTES_MAX};
+use crate::wire::bounded::{self, Extensions};
+use crate::wire::{WireError, codec, part};
 
 /// Item kinds. A number is never reused; an unknown kind is handed on as unsupported, is contiguous, and is acked.
 pub mod kind {
@@ -55,10 +60,96 @@ pub struct Item {
     pub extensions: Extensions,
 }
 
+impl Item {
+    /// The item as it travels and is kept.
+    ///
+    /// # Errors
+    /// Where it is over a limit.
+    pub fn encode(&self) -> Result<Bytes, WireError> {
+        part::check_body("item", &self.body)?;
+        codec::encode_value("item", self, ITEM_BYTES_MAX)
+    }
+
+    /// Reads an item.
+    ///
+    /// # Errors
+    /// Where the bytes are none, or over a limit.
+    pub fn decode(bytes: &[u8]) -> Result<Item, WireError> {
+        if bytes.len() > ITEM_BYTES_MAX {
+            return Err(WireError::TooLarge { what: "item", bytes: bytes.len(), max: ITEM_BYTES_MAX });
+        }
+        let item: Item = codec::decode_whole("item", bytes)?;
+        part::check_body("item", &item.body)?;
+        Ok(item)
+    }
+
+    /// What stands under this msgid for a member who may not see what is there.
+    #[must_use]
+    pub fn hidden(gid: GroupId, msgid: MessageId) -> Item {
+        Item {
+            gid,
+            msgid,
+            kind: kind::HIDDEN,
+            flags: 0,
+            author: UserId::ZERO,
+            time_ms: 0,
+            tag: Tag::NONE,
+            body: Bytes::new(),
+            extensions: Extensions::default(),
+        }
+    }
+
+    /// Whether it counts as unread for others.
+    #[must_use]
+    pub const fn is_content(&self) -> bool {
+        self.flags & flag::CONTENT != 0
+    }
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Item { gid, msgid, kind, author, body, .. } = self;
+        write!(out, "Item {gid} {msgid} of kind {kind} by {author} with {} bytes", body.len())
+    }
+}
+
+/// The body of an item that tells of the group itself.
+pub trait SystemBody: Serialize + DeserializeOwned {
+    /// The name in errors.
+    const NAME: &'static str;
+
+    /// The body as it travels.
+    ///
+    /// # Errors
+    /// Where it is over the limit for bodies.
+    fn encode(&self) -> Result<Bytes, WireError> {
+        codec::encode_value(Self::NAME, self, BODY_BYTES_MAX)
+    }
+
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// Where the bytes are none.
+    fn decode(body: &[u8]) -> Result<Self, WireError> {
+        codec::decode_whole(Self::NAME, body)
+    }
+}
+
+macro_rules! bodies {
+    ($($name:ident)*) => {
+        $(impl SystemBody for $name {
+            const NAME: &'static str = stringify!($name);
+        })*
+    };
+}
+
+bodies! { Created Joined Left Renamed RoleChanged }
+
 /// Body of [`kind::CREATED`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Created {
     /// The group's first name.
+    #[serde(deserialize_with = "bounded::text")]
     pub name: String,
     /// The first history policy: 0 from the join on, 1 full history.
     pub policy: u8,
@@ -88,6 +179,7 @@ pub struct Left {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renamed {
     /// The group's new name.
+    #[serde(deserialize_with = "bounded::text")]
     pub name: String,
     /// What later versions add.
     pub extensions: Extensions,

@@ -4,7 +4,17 @@
 //! an extension list. Limits are checked before memory is taken. `PROTOCOL.md` beside this file is enough to write a
 //! client without reading any of this.
 
+mod bounded;
 pub mod code;
+pub mod codec;
+mod error;
 pub mod frame;
 pub mod item;
+pub mod link;
+mod part;
+pub mod proof;
 pub mod row;
+mod shown;
+pub mod version;
+
+pub use error::WireError;
