@@ -6,6 +6,7 @@
 
 pub mod real;
 pub mod simulated;
+pub mod whole;
 
 use std::fmt;
 use std::io;
@@ -59,6 +60,14 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// # Errors
     /// Where that cannot be told.
     fn exists(&self, path: &Path) -> Result<bool, DiskError>;
+
+    /// Whether only its owner may read and write a file. On a disk that knows no owners each is.
+    ///
+    /// # Errors
+    /// Where it does not exist, or the system cannot tell.
+    fn is_private(&self, _path: &Path) -> Result<bool, DiskError> {
+        Ok(true)
+    }
 
     /// Renames within a file system, over what is there. Kept once the folder is synced.
     ///

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskError, File, Lock};
@@ -88,6 +88,11 @@ impl Disk for RealDisk {
         path.try_exists().map_err(failed("look for", path))
     }
 
+    fn is_private(&self, path: &Path) -> Result<bool, DiskError> {
+        let told = fs::metadata(path).map_err(failed("look at", path))?;
+        Ok(told.permissions().mode() & 0o077 == 0)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
         fs::rename(from, to).map_err(failed("rename", from))
     }
@@ -145,8 +150,6 @@ impl File for RealFile {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     #[test]
@@ -159,6 +162,9 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&deep), 0o700);
         assert_eq!(mode(&deep.join("file")), 0o600);
+        assert!(RealDisk.is_private(&deep.join("file")).unwrap());
+        fs::set_permissions(deep.join("file"), fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(!RealDisk.is_private(&deep.join("file")).unwrap());
         assert!(RealDisk.create(&deep.join("file")).is_err());
     }
 
