@@ -98,14 +98,57 @@ pub const CONNECTIONS_PER_USER_MAX: usize = 64;
 pub const CONNECTIONS_MAX: usize = 10_000;
 /// Handshakes under way above which new addresses must prove themselves by a retry token.
 pub const HANDSHAKES_BEFORE_RETRY: usize = 256;
+/// Connections that have not identified themselves, at all: a flood of them stays below what members need.
+pub const HANDSHAKES_MAX: usize = 2_048;
+/// Connection attempts that wait to be looked at; each is one packet and what follows it at once.
+pub const INCOMING_QUEUED_MAX: usize = 1_024;
+/// Bytes buffered of one connection attempt that waits to be looked at: a first flight.
+pub const INCOMING_BYTES_MAX: u64 = 16 * 1024;
+/// Bytes buffered of all connection attempts that wait to be looked at.
+pub const INCOMING_BYTES_TOTAL_MAX: u64 = 8 * 1024 * 1024;
 /// A connection that has not identified itself after this long is closed, in ms.
 pub const HELLO_MS_MAX: u64 = 10_000;
 /// Connection idle timeout, in ms.
 pub const IDLE_MS_MAX: u64 = 60_000;
 /// A client keeps its connection alive this often, in ms.
 pub const KEEP_ALIVE_MS: u64 = 15_000;
+/// Round trip assumed before one was measured, in ms: a third of the usual, so that a lost first packet costs less.
+pub const INITIAL_RTT_MS: u64 = 100;
+/// Bytes a client may have on the way in one stream: a window of sends, or one send of the largest size.
+pub const STREAM_RECEIVE_BYTES_MAX: u32 = 128 * 1024;
+/// Bytes a client may have on the way in all its streams: what an unread connection can cost.
+pub const CONNECTION_RECEIVE_BYTES_MAX: u32 = 256 * 1024;
+/// Bytes on the way to a client, in all streams: a page and full credit; more than that waits for the slow reader.
+pub const CONNECTION_SEND_BYTES_MAX: u64 = 512 * 1024;
+/// Bytes of datagrams on the way, either side: they are small, and the newest is worth the most.
+pub const DATAGRAM_BYTES_MAX: usize = 16 * 1024;
 /// Size of the UDP socket buffers, in bytes (measured: six times the fan-out of the default).
 pub const UDP_BUFFER_BYTES: usize = 4 * 1024 * 1024;
+
+/// What one user may do in a while; the server's settings may say otherwise. More is refused with `slow-down`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberLimits {
+    /// Sends a second, over a few seconds.
+    pub sends_per_s: u64,
+    /// Bytes of sends a day.
+    pub send_bytes_per_day: u64,
+    /// Groups made a day.
+    pub groups_per_day: u64,
+    /// Users added to groups and invited a day.
+    pub additions_per_day: u64,
+}
+
+impl Default for MemberLimits {
+    /// Far above what people do, and below what fills a disk in a night.
+    fn default() -> MemberLimits {
+        MemberLimits {
+            sends_per_s: 1_000,
+            send_bytes_per_day: 1024 * 1024 * 1024,
+            groups_per_day: 500,
+            additions_per_day: 10_000,
+        }
+    }
+}
 
 /// Commands that wait for the writer. Full means: stop reading that stream.
 pub const COMMANDS_QUEUED_MAX: usize = 4_096;
@@ -150,6 +193,11 @@ const _: () = assert!(BATCH_BYTES_MAX + 2 * ITEM_BYTES_MAX < LOG_FRAME_BYTES_MAX
 const _: () = assert!(CREDIT_ITEMS_START <= CREDIT_ITEMS_MAX && CREDIT_BYTES_START <= CREDIT_BYTES_MAX);
 const _: () = assert!(CREDIT_ITEMS_MAX as u64 >= NEAR_HEAD_ITEMS);
 const _: () = assert!(ACK_DELAY_MS_MAX <= CREDIT_STALL_MS_MIN);
+const _: () = assert!(CONNECTION_SEND_BYTES_MAX >= PAGE_BYTES_MAX as u64 + CREDIT_BYTES_MAX as u64);
+const _: () = assert!(SENDS_UNANSWERED_BYTES_MAX <= STREAM_RECEIVE_BYTES_MAX as usize);
+const _: () = assert!(ITEM_BYTES_MAX + ENVELOPE_BYTES <= STREAM_RECEIVE_BYTES_MAX as usize);
+const _: () = assert!(STREAM_RECEIVE_BYTES_MAX < CONNECTION_RECEIVE_BYTES_MAX);
+const _: () = assert!(HANDSHAKES_BEFORE_RETRY < HANDSHAKES_MAX && HANDSHAKES_MAX < CONNECTIONS_MAX);
 const _: () = assert!(KEEP_ALIVE_MS * 3 <= IDLE_MS_MAX);
 const _: () = assert!(DEVICE_NAME_BYTES_MAX < BODY_BYTES_MAX && GROUP_NAME_BYTES_MAX < BODY_BYTES_MAX);
 const _: () = assert!(MEMBERSHIPS_MAX <= CURSORS_MAX);

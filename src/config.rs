@@ -1,0 +1,531 @@
+//! What `gaggle serve` is told: file, environment and flags made into one validated [`Config`].
+//!
+//! A flag wins over the environment, which wins over the file, which wins over the default. Nothing is guessed: an
+//! unknown key, a value out of range or a file that cannot be read ends the start with a sentence that names it. Inside
+//! the program only a `Config` exists, whose values are all possible ones.
+//!
+//! The file is TOML, `gaggle.toml` in the working folder unless told otherwise; folders named in it are meant from where
+//! the file stands.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+use crate::limits::{self, MemberLimits};
+use crate::telemetry::LogFormat;
+
+/// The file that is read where none is named; it need not exist.
+pub const FILE_DEFAULT: &str = "gaggle.toml";
+/// The port where none is named.
+pub const PORT_DEFAULT: u16 = 4433;
+const DATA_DEFAULT: &str = "data";
+const CERTS_DEFAULT: &str = "certs";
+/// Longest host name there is, in bytes.
+const HOST_BYTES_MAX: usize = 253;
+
+/// The flags of `gaggle serve` as they were given; none: not given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServeFlags {
+    /// `--listen`, also `GAGGLE_LISTEN`.
+    pub listen: Option<String>,
+    /// `--data`, also `GAGGLE_DATA`.
+    pub data: Option<PathBuf>,
+    /// `--certs`, also `GAGGLE_CERTS`.
+    pub certs: Option<PathBuf>,
+    /// `--advertise`, also `GAGGLE_ADVERTISE`.
+    pub advertise: Option<String>,
+    /// `--new-pin`: a decision of the moment, never of a file or the environment.
+    pub new_pin: bool,
+    /// `--config`, also `GAGGLE_CONFIG`: the settings file, which then must exist.
+    pub config: Option<PathBuf>,
+    /// `--log-format`, also `GAGGLE_LOG_FORMAT`.
+    pub log_format: Option<String>,
+}
+
+impl ServeFlags {
+    /// Fills in from the environment what no flag says. An empty variable counts as none.
+    #[must_use]
+    pub fn or_environment(self, variable: impl Fn(&str) -> Option<String>) -> ServeFlags {
+        let text = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let path = |name: &str| text(name).map(PathBuf::from);
+        ServeFlags {
+            listen: self.listen.or_else(|| text("GAGGLE_LISTEN")),
+            data: self.data.or_else(|| path("GAGGLE_DATA")),
+            certs: self.certs.or_else(|| path("GAGGLE_CERTS")),
+            advertise: self.advertise.or_else(|| text("GAGGLE_ADVERTISE")),
+            new_pin: self.new_pin,
+            config: self.config.or_else(|| path("GAGGLE_CONFIG")),
+            log_format: self.log_format.or_else(|| text("GAGGLE_LOG_FORMAT")),
+        }
+    }
+}
+
+/// What to do with a server key that clients do not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OtherKey {
+    /// End the start: it is mostly a mistake.
+    #[default]
+    Refuse,
+    /// Record its pin in place of the old one.
+    Accept,
+}
+
+/// How a server shall run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Address and port to listen on; port 0 lets the system choose.
+    pub listen: SocketAddr,
+    /// Folder of the store.
+    pub data: PathBuf,
+    /// Folder of the keys.
+    pub certs: PathBuf,
+    /// What links say; none: localhost and the port bound.
+    pub advertise: Option<Advertise>,
+    /// What to do with another server key than the recorded one.
+    pub other_key: OtherKey,
+    /// What one user may do.
+    pub members: MemberLimits,
+    /// A connection on which nothing comes for this long is given up, in ms.
+    pub idle_ms: u64,
+    /// How log lines look.
+    pub log_format: LogFormat,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            listen: SocketAddr::new(IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED), PORT_DEFAULT),
+            data: PathBuf::from(DATA_DEFAULT),
+            certs: PathBuf::from(CERTS_DEFAULT),
+            advertise: None,
+            other_key: OtherKey::Refuse,
+            members: MemberLimits::default(),
+            idle_ms: limits::IDLE_MS_MAX,
+            log_format: LogFormat::Human,
+        }
+    }
+}
+
+/// `host:port` as invite links say it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advertise(String);
+
+impl fmt::Display for Advertise {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl FromStr for Advertise {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Advertise, &'static str> {
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return match (address.port(), address.ip().is_unspecified()) {
+                (0, _) => Err("port 0 reaches nobody"),
+                (_, true) => Err("this address means \"any\", clients need one to go to"),
+                _ => Ok(Advertise(text.to_owned())),
+            };
+        }
+        let (host, port) = text.rsplit_once(':').ok_or("it is not of the form host:port")?;
+        let label = |label: &str| {
+            !label.is_empty()
+                && label.len() <= 63
+                && !label.starts_with('-')
+                && !label.ends_with('-')
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        };
+        let numeric = host.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        if host.len() > HOST_BYTES_MAX || numeric || !host.split('.').all(label) {
+            return Err("the host is not a DNS name, an IPv4 address, or an IPv6 address in brackets");
+        }
+        let plain = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        match port.parse::<u16>() {
+            Ok(port) if plain && port > 0 => Ok(Advertise(format!("{}:{port}", host.to_ascii_lowercase()))),
+            _ => Err("the port is not a number from 1 to 65535"),
+        }
+    }
+}
+
+/// Why there is no [`Config`].
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The settings file cannot be read.
+    #[error("failed to read settings file {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The settings file is not what it should be.
+    #[error("settings file {}, line {line}: {message}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: usize,
+        /// What is wrong; names the key.
+        message: String,
+    },
+    /// A value that cannot be.
+    #[error("{origin} is {value:?}: {reason}")]
+    Value {
+        /// Flag, or key and file.
+        origin: String,
+        /// What was given.
+        value: String,
+        /// Why not.
+        reason: String,
+    },
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileSettings {
+    listen: Option<String>,
+    data: Option<PathBuf>,
+    certs: Option<PathBuf>,
+    advertise: Option<String>,
+    #[serde(default)]
+    limits: FileLimits,
+    #[serde(default)]
+    log: FileLog,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileLimits {
+    sends_per_second: Option<u64>,
+    send_bytes_per_day: Option<u64>,
+    groups_per_day: Option<u64>,
+    additions_per_day: Option<u64>,
+    idle_s: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileLog {
+    format: Option<String>,
+}
+
+impl Config {
+    /// Reads the settings file and makes one configuration of it and the flags.
+    ///
+    /// # Errors
+    /// Where a named file is missing, or any value is not possible.
+    pub fn load(flags: &ServeFlags) -> Result<Config, ConfigError> {
+        let path = flags.config.clone().unwrap_or_else(|| PathBuf::from(FILE_DEFAULT));
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Config::resolve(flags, Some((&path, &text))),
+            Err(source) if source.kind() == io::ErrorKind::NotFound && flags.config.is_none() => {
+                Config::resolve(flags, None)
+            }
+            Err(source) => Err(ConfigError::Read { path, source }),
+        }
+    }
+
+    /// Makes one configuration of flags and the text of a settings file.
+    ///
+    /// # Errors
+    /// Where any value is not possible.
+    pub fn resolve(flags: &ServeFlags, file: Option<(&Path, &str)>) -> Result<Config, ConfigError> {
+        let (path, settings) = match file {
+            Some((path, text)) => (path, parse(path, text)?),
+            None => (Path::new(FILE_DEFAULT), FileSettings::default()),
+        };
+        let pick = |flag: &Option<String>, name: &str, key: &str, value: Option<String>| match flag {
+            Some(flag) => Some((name.to_owned(), flag.clone())),
+            None => value.map(|value| (format!("{key} in {}", path.display()), value)),
+        };
+        let folder = |flag: &Option<PathBuf>, value: Option<PathBuf>, default: &str| {
+            let near = path.parent().unwrap_or(Path::new(""));
+            flag.clone().or_else(|| value.map(|value| near.join(value))).unwrap_or_else(|| PathBuf::from(default))
+        };
+
+        let data = folder(&flags.data, settings.data, DATA_DEFAULT);
+        let certs = folder(&flags.certs, settings.certs, CERTS_DEFAULT);
+        not_empty("--data", &data)?;
+        not_empty("--certs", &certs)?;
+        if data == certs {
+            let reason = "keys and data need folders of their own, --certs names the same one".to_owned();
+            return Err(ConfigError::Value { origin: "--data".to_owned(), value: data.display().to_string(), reason });
+        }
+        let listen = pick(&flags.listen, "--listen", "listen", settings.listen);
+        let advertise = pick(&flags.advertise, "--advertise", "advertise", settings.advertise);
+        let format = pick(&flags.log_format, "--log-format", "log.format", settings.log.format);
+        Ok(Config {
+            listen: value(listen, listen_address)?.unwrap_or(Config::default().listen),
+            data,
+            certs,
+            advertise: value(advertise, |text| text.parse())?,
+            other_key: if flags.new_pin { OtherKey::Accept } else { OtherKey::Refuse },
+            members: member_limits(path, &settings.limits)?,
+            idle_ms: idle_ms(path, &settings.limits)?,
+            log_format: value(format, log_format)?.unwrap_or_default(),
+        })
+    }
+}
+
+fn parse(path: &Path, text: &str) -> Result<FileSettings, ConfigError> {
+    toml::from_str(text).map_err(|error| {
+        let until = error.span().map_or(0, |span| span.start);
+        let line = 1 + text.bytes().take(until).filter(|byte| *byte == b'\n').count();
+        ConfigError::File { path: path.to_owned(), line, message: error.message().replace('\n', " ") }
+    })
+}
+
+/// Turns a text into a value, with its origin in the error.
+fn value<T>(
+    given: Option<(String, String)>,
+    read: impl Fn(&str) -> Result<T, &'static str>,
+) -> Result<Option<T>, ConfigError> {
+    let Some((origin, text)) = given else { return Ok(None) };
+    match read(&text) {
+        Ok(value) => Ok(Some(value)),
+        Err(reason) => Err(ConfigError::Value { origin, value: text, reason: reason.to_owned() }),
+    }
+}
+
+/// `:443` is short for `[::]:443`.
+fn listen_address(text: &str) -> Result<SocketAddr, &'static str> {
+    let any = text.strip_prefix(':').map(|port| format!("[::]:{port}"));
+    let problem = "it is not an address and port, such as [::]:4433, 127.0.0.1:4433 or :443";
+    any.as_deref().unwrap_or(text).parse().map_err(|_| problem)
+}
+
+fn log_format(text: &str) -> Result<LogFormat, &'static str> {
+    match text {
+        "human" => Ok(LogFormat::Human),
+        "json" => Ok(LogFormat::Json),
+        _ => Err("it is neither human nor json"),
+    }
+}
+
+fn not_empty(origin: &str, folder: &Path) -> Result<(), ConfigError> {
+    if folder.as_os_str().is_empty() {
+        let reason = "a folder needs a name; . is the working folder".to_owned();
+        return Err(ConfigError::Value { origin: origin.to_owned(), value: String::new(), reason });
+    }
+    Ok(())
+}
+
+fn member_limits(path: &Path, given: &FileLimits) -> Result<MemberLimits, ConfigError> {
+    let default = MemberLimits::default();
+    let most = u64::from(u32::MAX);
+    let body = limits::ITEM_BYTES_MAX as u64;
+    Ok(MemberLimits {
+        sends_per_s: number(path, "sends_per_second", given.sends_per_second, default.sends_per_s, 1..=most)?,
+        send_bytes_per_day: number(
+            path,
+            "send_bytes_per_day",
+            given.send_bytes_per_day,
+            default.send_bytes_per_day,
+            body..=1 << 50,
+        )?,
+        groups_per_day: number(path, "groups_per_day", given.groups_per_day, default.groups_per_day, 1..=most)?,
+        additions_per_day: number(
+            path,
+            "additions_per_day",
+            given.additions_per_day,
+            default.additions_per_day,
+            1..=most,
+        )?,
+    })
+}
+
+fn idle_ms(path: &Path, given: &FileLimits) -> Result<u64, ConfigError> {
+    let least = (limits::KEEP_ALIVE_MS * 3).div_ceil(1000);
+    let seconds = number(path, "idle_s", given.idle_s, limits::IDLE_MS_MAX / 1000, least..=600)?;
+    Ok(seconds * 1000)
+}
+
+fn number(
+    path: &Path,
+    key: &str,
+    given: Option<u64>,
+    default: u64,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<u64, ConfigError> {
+    let value = given.unwrap_or(default);
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    Err(ConfigError::Value {
+        origin: format!("limits.{key} in {}", path.display()),
+        value: value.to_string(),
+        reason: format!("it is not from {} to {}", range.start(), range.end()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(text: &str) -> Result<Config, ConfigError> {
+        Config::resolve(&ServeFlags::default(), Some((Path::new("dir/gaggle.toml"), text)))
+    }
+
+    fn refused(text: &str) -> String {
+        file(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn nothing_said_is_the_defaults() {
+        let config = Config::resolve(&ServeFlags::default(), None).unwrap();
+        assert_eq!(config, Config::default());
+        assert_eq!(config.listen.to_string(), "[::]:4433");
+        assert_eq!(file("").unwrap().members, MemberLimits::default());
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+        let text = "listen = '127.0.0.1:1'\ndata = 'kept'\n[log]\nformat = 'json'";
+        let path = Path::new("dir/gaggle.toml");
+        let environment = |name: &str| match name {
+            "GAGGLE_LISTEN" => Some("127.0.0.1:2".to_owned()),
+            "GAGGLE_DATA" => Some("variable".to_owned()),
+            "GAGGLE_LOG_FORMAT" => Some(String::new()),
+            _ => None,
+        };
+        let flags = ServeFlags { listen: Some("127.0.0.1:3".to_owned()), ..ServeFlags::default() };
+        let config = Config::resolve(&flags.or_environment(environment), Some((path, text))).unwrap();
+        assert_eq!(config.listen.port(), 3);
+        assert_eq!(config.data, Path::new("variable"));
+        assert_eq!(config.log_format, LogFormat::Json);
+    }
+
+    #[test]
+    fn folders_in_the_file_are_meant_from_where_it_stands() {
+        let config = file("data = 'kept'\ncerts = '/etc/gaggle'").unwrap();
+        assert_eq!(config.data, Path::new("dir/kept"));
+        assert_eq!(config.certs, Path::new("/etc/gaggle"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_file_and_line() {
+        for (text, key, line) in [
+            ("lisen = ':1'", "lisen", 1),
+            ("\n[limits]\nsends = 3", "sends", 3),
+            ("[log]\nformat = 'json'\nfile = 'x'", "file", 3),
+            ("[store]\nx = 1", "store", 1),
+        ] {
+            let told = refused(text);
+            assert!(told.contains(key) && told.contains("dir/gaggle.toml"), "{told}");
+            assert!(told.contains(&format!("line {line}")), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_named_with_its_range() {
+        for (text, key) in [
+            ("[limits]\nsends_per_second = 0", "limits.sends_per_second"),
+            ("[limits]\nsend_bytes_per_day = 5", "limits.send_bytes_per_day"),
+            ("[limits]\ngroups_per_day = 99999999999", "limits.groups_per_day"),
+            ("[limits]\nadditions_per_day = 0", "limits.additions_per_day"),
+            ("[limits]\nidle_s = 1", "limits.idle_s"),
+            ("listen = 'here'", "listen in dir/gaggle.toml"),
+            ("advertise = 'here'", "advertise in dir/gaggle.toml"),
+            ("[log]\nformat = 'loud'", "log.format"),
+        ] {
+            let told = refused(text);
+            assert!(told.contains(key), "{told}");
+        }
+        assert!(refused("listen = 4433").contains("line 1"));
+        assert!(refused("listen = ").contains("line 1"));
+    }
+
+    #[test]
+    fn keys_and_data_are_kept_apart() {
+        assert!(refused("data = 'x'\ncerts = 'x'").contains("--certs"));
+        let flags = ServeFlags { data: Some(PathBuf::new()), ..ServeFlags::default() };
+        assert!(Config::resolve(&flags, None).unwrap_err().to_string().contains("--data"));
+    }
+
+    #[test]
+    fn only_a_file_that_was_named_must_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("none.toml");
+        let flags = ServeFlags { config: Some(path.clone()), ..ServeFlags::default() };
+        let told = Config::load(&flags).unwrap_err().to_string();
+        assert!(told.contains("none.toml"), "{told}");
+        std::fs::write(&path, "listen = ':9'").unwrap();
+        assert_eq!(Config::load(&flags).unwrap().listen.to_string(), "[::]:9");
+    }
+
+    #[test]
+    fn what_links_say_is_somewhere_to_go_to() {
+        for text in ["chat.example.org:443", "192.0.2.1:4433", "[2001:db8::1]:4433", "localhost:1", "a_b.c-d:65535"] {
+            assert_eq!(text.parse::<Advertise>().map(|it| it.to_string()), Ok(text.to_owned()));
+            assert!(crate::wire::link::is_address(text), "{text}");
+        }
+        for text in [
+            "",
+            ":",
+            "host",
+            "host:",
+            ":1",
+            "host:0",
+            "host:65536",
+            "host:+1",
+            "[::]:4433",
+            "0.0.0.0:1",
+            "1.2.3:4",
+            "a b:1",
+            "-a:1",
+            "a..b:1",
+            "::1:4433",
+            "host:1/",
+            "h\u{f6}st:1",
+            "[::1]",
+            "host:1\n",
+        ] {
+            assert!(text.parse::<Advertise>().is_err(), "{text:?}");
+        }
+        assert_eq!("Chat.Example.ORG:1".parse::<Advertise>().unwrap().to_string(), "chat.example.org:1");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_settings_file_or_a_typed_error(text in "\\PC{0,200}") {
+            if let Err(error) = file(&text) {
+                prop_assert!(error.to_string().contains("gaggle.toml"));
+            }
+        }
+
+        #[test]
+        fn any_values_are_possible_ones_or_refused(
+            sends in any::<u64>(), bytes in any::<u64>(), idle in any::<u64>(), listen in "\\PC{0,30}",
+        ) {
+            let text = format!(
+                "[limits]\nsends_per_second = {}\nsend_bytes_per_day = {}\nidle_s = {}",
+                sends >> 1, bytes >> 1, idle >> 1,
+            );
+            if let Ok(config) = file(&text) {
+                prop_assert!(config.members.sends_per_s > 0 && config.idle_ms >= 3 * limits::KEEP_ALIVE_MS);
+                prop_assert!(config.members.send_bytes_per_day >= limits::ITEM_BYTES_MAX as u64);
+            }
+            let flags = ServeFlags { listen: Some(listen.clone()), ..ServeFlags::default() };
+            match Config::resolve(&flags, None) {
+                Ok(config) => prop_assert!(listen.ends_with(&config.listen.port().to_string())),
+                Err(error) => prop_assert!(error.to_string().contains("--listen")),
+            }
+        }
+
+        #[test]
+        fn what_links_may_say_can_be_read_back_from_a_link(text in "[a-zA-Z0-9.:_\\[\\]-]{1,40}") {
+            if let Ok(advertise) = text.parse::<Advertise>() {
+                let shown = advertise.to_string();
+                prop_assert!(crate::wire::link::is_address(&shown), "{}", shown);
+                prop_assert_eq!(shown.parse::<Advertise>(), Ok(advertise));
+            }
+        }
+    }
+}
