@@ -1,6 +1,7 @@
 //! gaggle: group messaging for small self-hosted teams. One binary, one UDP port, one copy of every message.
 
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod config;
 pub mod core;
