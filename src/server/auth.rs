@@ -5,6 +5,7 @@
 //! that the time taken tells nothing about a secret.
 
 use ring::digest::{Context, SHA256, digest};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ED25519, UnparsedPublicKey};
 
 use crate::core::rows::{CodeHash, DeviceKey, SendHash};
@@ -21,6 +22,21 @@ pub struct BadProof;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the connection has no keying material to prove anything by")]
 pub struct NoExporter;
+
+/// The system gave no random bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the system gave no random bytes")]
+pub struct NoRandomness;
+
+/// Bytes that nobody can guess: for codes, epochs and whatever else opens or names something.
+///
+/// # Errors
+/// Where the system has none.
+pub fn random<const BYTES: usize>() -> Result<[u8; BYTES], NoRandomness> {
+    let mut bytes = [0; BYTES];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
+    Ok(bytes)
+}
 
 /// Whether `signature` is that of `key` over `message`.
 ///
@@ -97,6 +113,11 @@ mod tests {
             let bytes: Vec<u8> = signature.as_ref().iter().copied().cycle().take(length).collect();
             assert_eq!(verify(&public, b"message", &bytes), Err(BadProof));
         }
+    }
+
+    #[test]
+    fn random_bytes_differ_each_time() {
+        assert_ne!(random::<16>().unwrap(), random::<16>().unwrap());
     }
 
     #[test]
