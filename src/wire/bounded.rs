@@ -131,3 +131,112 @@ impl<'de, T: Serialize + DeserializeOwned> Deserialize<'de> for Rows<T> {
         rows.map(Rows).map_err(D::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{GroupId, MessageId, UserId};
+    use crate::limits::{BODY_BYTES_MAX, EXTENSION_BYTES_MAX, EXTENSIONS_MAX, ITEM_BYTES_MAX, TEXT_BYTES_MAX};
+    use crate::wire::WireError;
+    use crate::wire::codec::RawFrame;
+    use crate::wire::frame::{Ack, Frame, Names, Prove, RenameGroup, Status, UserInfo, UserList, Welcome};
+    use crate::wire::item::Item;
+
+    fn read<F: Frame>(body: impl Into<Bytes>) -> Result<F, WireError> {
+        RawFrame { kind: F::TYPE, flags: 0, request: 0, body: body.into() }.decode()
+    }
+
+    fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
+        postcard::to_stdvec(value).unwrap()
+    }
+
+    #[test]
+    fn a_list_at_its_bound_passes_and_one_over_it_does_not() {
+        let ack = |count: usize| encoded(&(vec![(GroupId::MAX, MessageId::MAX); count], Extensions::default()));
+        assert_eq!(read::<Ack>(ack(limits::ACK_ENTRIES_MAX)).unwrap().entries.len(), limits::ACK_ENTRIES_MAX);
+        assert_eq!(read::<Ack>(ack(limits::ACK_ENTRIES_MAX + 1)), Err(WireError::OverLimit { what: "Ack" }));
+        let names = |count: usize| encoded(&(vec![UserId::MAX; count], Extensions::default()));
+        assert!(read::<Names>(names(limits::LIST_ROWS_MAX)).is_ok());
+        assert_eq!(read::<Names>(names(limits::LIST_ROWS_MAX + 1)), Err(WireError::OverLimit { what: "Names" }));
+    }
+
+    #[test]
+    fn a_declared_count_takes_no_memory_before_its_elements_are_there() {
+        for count in [5_000u64, 1 << 32, u64::MAX] {
+            assert!(read::<Ack>(encoded(&count)).is_err());
+            assert!(read::<UserList>(encoded(&count)).is_err());
+            assert!(read::<Status>(encoded(&count)).is_err());
+            assert!(read::<Prove>(encoded(&count)).is_err());
+            assert!(read::<RenameGroup>(encoded(&(GroupId::MAX, count))).is_err());
+        }
+    }
+
+    #[test]
+    fn a_text_at_its_bound_passes_and_one_over_it_does_not() {
+        let rename = |bytes: usize| encoded(&(GroupId::MAX, "x".repeat(bytes), Extensions::default()));
+        assert!(read::<RenameGroup>(rename(TEXT_BYTES_MAX)).is_ok());
+        let error = read::<RenameGroup>(rename(TEXT_BYTES_MAX + 1));
+        assert_eq!(error, Err(WireError::OverLimit { what: "RenameGroup" }));
+    }
+
+    #[test]
+    fn a_signature_longer_than_any_is_refused() {
+        let prove = |bytes: usize| encoded(&(Bytes::from(vec![0; bytes]), Extensions::default()));
+        assert!(read::<Prove>(prove(64)).is_ok());
+        assert_eq!(read::<Prove>(prove(65)), Err(WireError::OverLimit { what: "Prove" }));
+    }
+
+    #[test]
+    fn extensions_are_bounded_in_count_and_in_bytes() {
+        let status = |count: usize, bytes: usize| encoded(&Extensions(vec![(9, vec![0; bytes].into()); count]));
+        assert!(read::<Status>(status(EXTENSIONS_MAX, EXTENSION_BYTES_MAX / EXTENSIONS_MAX)).is_ok());
+        assert!(read::<Status>(status(1, EXTENSION_BYTES_MAX)).is_ok());
+        for (count, bytes) in [(EXTENSIONS_MAX + 1, 0), (1, EXTENSION_BYTES_MAX + 1), (2, EXTENSION_BYTES_MAX / 2 + 1)]
+        {
+            let error = read::<Status>(status(count, bytes));
+            assert_eq!(error, Err(WireError::OverLimit { what: "Status" }), "{count} of {bytes}");
+        }
+    }
+
+    #[test]
+    fn a_row_of_a_list_is_read_as_strictly_as_a_frame() {
+        let row =
+            UserInfo { user: UserId::MAX, handle: "a".into(), operator: false, extensions: Extensions::default() };
+        let row = encoded(&row);
+        let list = |row: &[u8]| encoded(&(vec![Bytes::copy_from_slice(row)], false, Extensions::default()));
+        assert_eq!(read::<UserList>(list(&row)).unwrap().rows.0.len(), 1);
+        assert!(read::<UserList>(list(&[&row[..], &[0]].concat())).is_err());
+        assert!(read::<UserList>(list(&row[..row.len() - 1])).is_err());
+    }
+
+    #[test]
+    fn the_largest_item_fits() {
+        let fill = |count: usize| vec![(u16::MAX, Bytes::from(vec![0; EXTENSION_BYTES_MAX / count])); count];
+        let item = Item {
+            gid: GroupId::MAX,
+            msgid: MessageId::MAX,
+            kind: u16::MAX,
+            flags: u8::MAX,
+            author: UserId::MAX,
+            time_ms: u64::MAX,
+            tag: crate::ids::Tag::NONE,
+            body: vec![0; BODY_BYTES_MAX].into(),
+            extensions: Extensions(fill(EXTENSIONS_MAX)),
+        };
+        let encoded = item.encode().unwrap();
+        assert!(encoded.len() < ITEM_BYTES_MAX && encoded.len() > ITEM_BYTES_MAX - 256);
+        assert_eq!(Item::decode(&encoded), Ok(item));
+    }
+
+    #[test]
+    fn a_welcome_names_so_many_epochs_and_pins_and_no_more() {
+        let golden = crate::wire::golden::frames().into_iter().map(|bytes| crate::wire::golden::raw(&bytes));
+        let welcome = golden.into_iter().find(|raw| raw.kind == Welcome::TYPE).unwrap().decode::<Welcome>().unwrap();
+        let epochs = |count| Welcome { epochs_before: vec![welcome.epoch; count], ..welcome.clone() };
+        let pins = |count| Welcome { pins: vec![Bytes::from_static(&[7; 32]); count], ..welcome.clone() };
+        assert!(read::<Welcome>(encoded(&epochs(limits::EPOCHS_BEFORE_MAX))).is_ok());
+        assert!(read::<Welcome>(encoded(&epochs(limits::EPOCHS_BEFORE_MAX + 1))).is_err());
+        assert!(read::<Welcome>(encoded(&pins(limits::PINS_MAX))).is_ok());
+        assert!(read::<Welcome>(encoded(&pins(limits::PINS_MAX + 1))).is_err());
+    }
+}

@@ -54,6 +54,15 @@ macro_rules! frames {
         )*
         /// Number and name of every frame, for tests, logs and documentation.
         pub const ALL: &[(u16, &str)] = &[$(($number, stringify!($name)),)*];
+
+        /// Decodes a frame of whatever type and encodes it again; none where the type is unknown.
+        #[cfg(test)]
+        pub(crate) fn again(raw: &crate::wire::codec::RawFrame) -> Option<Result<Bytes, crate::wire::WireError>> {
+            match raw.kind {
+                $($number => Some(raw.decode::<$name>().and_then(|it| crate::wire::codec::encode(raw.request, &it))),)*
+                _ => None,
+            }
+        }
     };
 }
 

@@ -123,3 +123,62 @@ fn decode<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
     let written = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes).ok()?;
     (written == BYTES).then_some(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link() -> Link {
+        let code = InviteCode([0xfb; INVITE_CODE_BYTES]);
+        Link { address: "chat.example.org:4433".into(), pin: Pin([0xff; KEY_BYTES]), code }
+    }
+
+    #[test]
+    fn a_link_is_written_as_it_always_was() {
+        let text = "gaggle://chat.example.org:4433/#__________________________________________8.-_v7-_v7-_v7-_v7-_v7-w";
+        assert_eq!(link().to_string(), text);
+        assert_eq!(text.parse(), Ok(link()));
+        assert_eq!(format!("  {text}\n").parse(), Ok(link()), "what pasting adds is taken off");
+    }
+
+    #[test]
+    fn a_link_that_lost_its_end_says_what_to_do() {
+        let text = link().to_string();
+        for cut in 0..text.len() {
+            let error = text[..cut].parse::<Link>().unwrap_err();
+            let expected = match cut {
+                0..9 => LinkError::Scheme,
+                // A port may end anywhere behind its first digit.
+                9..27 => LinkError::Address,
+                _ => LinkError::Secret,
+            };
+            let port_is_there = cut > "gaggle://chat.example.org:".len();
+            assert_eq!(error, if port_is_there { LinkError::Secret } else { expected }, "{}", &text[..cut]);
+        }
+        assert_eq!(format!("{text}x").parse::<Link>(), Err(LinkError::Secret));
+        assert_eq!(
+            text.replace("8.-", "9.-").parse::<Link>(),
+            Err(LinkError::Secret),
+            "bits that mean nothing are set"
+        );
+    }
+
+    #[test]
+    fn addresses_are_host_and_port() {
+        for good in ["localhost:1", "10.0.0.1:4433", "[::1]:4433", "a-b.c_d:65535"] {
+            assert!(is_address(good), "{good}");
+        }
+        let long = format!("{}:1", "a".repeat(300));
+        for bad in
+            ["", ":1", "a", "a:", "a:0", "a:65536", "a:+1", "::1:4433", "[::1]", "[x]:1", "a b:1", "a/b:1", &long]
+        {
+            assert!(!is_address(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_link_is_shown_by_debug() {
+        let shown = format!("{:?} {:?} {:?}", link(), link().pin, link().code);
+        assert_eq!(shown, "Link(..) Pin(..) InviteCode(..)");
+    }
+}

@@ -9,10 +9,14 @@ pub mod code;
 pub mod codec;
 mod error;
 pub mod frame;
+#[cfg(test)]
+mod golden;
 pub mod item;
 pub mod link;
 mod part;
 pub mod proof;
+#[cfg(test)]
+mod properties;
 pub mod row;
 mod shown;
 pub mod version;

@@ -56,3 +56,57 @@ pub fn operator(exporter: &[u8; EXPORTER_BYTES], hello: &OperatorHello) -> Resul
 fn body<F: Frame>(frame: &F) -> Result<Bytes, WireError> {
     codec::encode_value(F::NAME, frame, FRAME_BYTES_MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::DeviceId;
+    use crate::wire::frame::Extensions;
+
+    const EXPORTER: [u8; EXPORTER_BYTES] = [0xee; EXPORTER_BYTES];
+
+    fn an_enrol(signature: &'static [u8]) -> Enrol {
+        Enrol {
+            code: Bytes::from_static(&[0xc0; 16]),
+            key: Bytes::from_static(&[0x4b; 32]),
+            handle: None,
+            device_name: "pc".into(),
+            minor: 0,
+            signature: Bytes::from_static(signature),
+            extensions: Extensions::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_signed_is_label_zero_exporter_and_body() {
+        let frame = Hello {
+            device: DeviceId::new(9),
+            listens: true,
+            instance: 1,
+            attempt: 2,
+            minor: 0,
+            epoch: None,
+            extensions: Extensions::default(),
+        };
+        let expected = [&b"gaggle/1 hello\0"[..], &EXPORTER, &[9, 1, 1, 2, 0, 0, 0]].concat();
+        assert_eq!(hello(&EXPORTER, &frame), Ok(expected));
+        let frame = OperatorHello { minor: 0, extensions: Extensions::default() };
+        let expected = [&b"gaggle/1 operator\0"[..], &EXPORTER, &[0, 0]].concat();
+        assert_eq!(operator(&EXPORTER, &frame), Ok(expected));
+    }
+
+    #[test]
+    fn an_enrol_is_signed_without_its_signature() {
+        let signed = enrol(&EXPORTER, &an_enrol(&[1; 64])).unwrap();
+        assert_eq!(signed, enrol(&EXPORTER, &an_enrol(&[])).unwrap());
+        assert!(signed.starts_with(b"gaggle/1 enrol\0"));
+        assert!(signed.ends_with(&[2, b'p', b'c', 0, 0, 0]));
+    }
+
+    #[test]
+    fn another_connection_or_another_claim_is_another_message() {
+        let one = enrol(&EXPORTER, &an_enrol(&[])).unwrap();
+        assert_ne!(one, enrol(&[0; EXPORTER_BYTES], &an_enrol(&[])).unwrap());
+        assert_ne!(one, enrol(&EXPORTER, &Enrol { minor: 1, ..an_enrol(&[]) }).unwrap());
+    }
+}

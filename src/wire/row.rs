@@ -113,3 +113,28 @@ impl fmt::Debug for RowsIn {
         write!(out, "RowsIn with {} bytes left", self.rest.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_share_the_bytes_they_came_in() {
+        let mut bytes = BytesMut::new();
+        Row::plain(Bytes::from_static(b"item")).append_to(&mut bytes).unwrap();
+        let bytes = bytes.freeze();
+        let row = rows(bytes.clone()).next().unwrap().unwrap();
+        assert_eq!(row.item.as_ptr(), bytes[ROW_HEAD_BYTES..].as_ptr());
+    }
+
+    #[test]
+    fn a_row_that_claims_too_little_or_too_much_ends_the_rows() {
+        for length in [0u32, 8, 10, u32::MAX, 1 << 20] {
+            let bytes = [&length.to_be_bytes()[..], &[0; COUNTED_BYTES]].concat();
+            let read: Vec<_> = rows(bytes.into()).collect();
+            assert_eq!(read, [Err(WireError::BadRows)], "{length}");
+        }
+        let huge = Row::plain(vec![0; ITEM_BYTES_MAX + 1].into());
+        assert!(huge.append_to(&mut BytesMut::new()).is_err());
+    }
+}
