@@ -297,6 +297,14 @@ pub enum Refusal {
     BeyondHead,
 }
 
+impl Refusal {
+    /// Whether nothing was decided, and the same command may succeed later as it is.
+    #[must_use]
+    pub fn is_not_done(self) -> bool {
+        matches!(self, Refusal::WindowFull | Refusal::OutOfTurn | Refusal::SlowDown { .. })
+    }
+}
+
 /// What a command did that others must be told, once durable. Read the rest from the committed view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {

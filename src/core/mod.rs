@@ -5,4 +5,9 @@
 //! client's side of the same promises. All are step machines that a simulator can drive.
 
 pub mod command;
+pub mod listener;
+pub mod names;
 pub mod rows;
+pub mod state;
+pub mod tables;
+pub mod visible;

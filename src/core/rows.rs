@@ -100,14 +100,35 @@ pub struct MemberRow {
 }
 
 /// A cursor of a device, or with device 0 the read mark of a user.
+///
+/// The two ordinals are known without reading an item at a join, at the head, at the item that ended a stay, and where
+/// one cursor starts from another; anywhere else both are [`CursorRow::UNKNOWN`], and whoever needs them finds them
+/// in the index, by the msgid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CursorRow {
     /// Everything up to here is acknowledged (or read).
     pub msgid: MessageId,
-    /// Content items of the group up to there.
+    /// Content items of the group up to there, or [`CursorRow::UNKNOWN`].
     pub content: u64,
-    /// Content items of the user's own up to there.
+    /// Content items of the user's own up to there, or [`CursorRow::UNKNOWN`].
     pub own: u64,
+}
+
+impl CursorRow {
+    /// Stands for an ordinal that was not known when the row was written.
+    pub const UNKNOWN: u64 = u64::MAX;
+
+    /// A cursor between the places where ordinals are known.
+    #[must_use]
+    pub const fn without_ordinals(msgid: MessageId) -> CursorRow {
+        CursorRow { msgid, content: CursorRow::UNKNOWN, own: CursorRow::UNKNOWN }
+    }
+
+    /// Content items of the group and of the user's own up to the cursor, where they are known.
+    #[must_use]
+    pub fn ordinals(&self) -> Option<(u64, u64)> {
+        (self.content != CursorRow::UNKNOWN && self.own != CursorRow::UNKNOWN).then_some((self.content, self.own))
+    }
 }
 
 /// A user.

@@ -1,0 +1,96 @@
+//! Cursors and read marks: up, never down, and never past what is durable.
+//!
+//! Acks and read marks are clamped to the durable visible head and are no error when they say nothing new. Skipping is
+//! a request of its own, and may be refused.
+
+use crate::core::command::{Answer, Event, Refusal};
+use crate::core::rows::{CursorRow, Write};
+use crate::core::state::decision::{Decided, Decision};
+use crate::core::state::members::READ_MARK;
+use crate::ids::{DeviceId, GroupId, MessageId, UserId};
+
+type Entries = Vec<(GroupId, MessageId)>;
+
+impl Decision<'_> {
+    pub(super) fn ack(&mut self, device: DeviceId, entries: &[(GroupId, MessageId)]) -> Decided {
+        let user = self.session(device)?;
+        let (answer, risen) = self.raise_all(user, device, entries);
+        if !risen.is_empty() {
+            self.events.push(Event::Cursors { device, entries: risen });
+        }
+        Ok(answer)
+    }
+
+    pub(super) fn read_marks(&mut self, device: DeviceId, entries: &[(GroupId, MessageId)]) -> Decided {
+        let user = self.session(device)?;
+        let (answer, risen) = self.raise_all(user, READ_MARK, entries);
+        if !risen.is_empty() {
+            self.events.push(Event::ReadMarks { user, by: device, entries: risen });
+        }
+        Ok(answer)
+    }
+
+    pub(super) fn skip(&mut self, device: DeviceId, group: GroupId, to: MessageId) -> Decided {
+        let user = self.session(device)?;
+        if !self.tables.is_group_known_to(user, group) {
+            return Err(Refusal::NoSuchGroup);
+        }
+        if to > self.tables.visible_head(user, group) {
+            return Err(Refusal::BeyondHead);
+        }
+        self.ack(device, &[(group, to)])
+    }
+
+    /// Raises cursors as far as asked and possible; answers where each stands, and which have risen.
+    fn raise_all(&mut self, user: UserId, device: DeviceId, entries: &[(GroupId, MessageId)]) -> (Answer, Entries) {
+        let (mut moved, mut refused, mut risen) = (Vec::with_capacity(entries.len()), Vec::new(), Vec::new());
+        for (group, to) in entries.iter().copied() {
+            if !self.tables.is_group_known_to(user, group) {
+                refused.push((group, Refusal::NoSuchGroup));
+                continue;
+            }
+            let now = self.cursor(group, user, device).unwrap_or_else(|| self.delivery_start(group, user)).msgid;
+            let to = to.min(self.tables.visible_head(user, group));
+            if to > now {
+                self.put(Write::Cursor(group, user, device, self.cursor_at(group, user, to)));
+                risen.push((group, to));
+            }
+            moved.push((group, to.max(now)));
+        }
+        (Answer::Cursors { moved, refused }, risen)
+    }
+
+    /// A cursor at a committed item, with the ordinals where no item must be read for them: at the visible head.
+    fn cursor_at(&self, group: GroupId, user: UserId, msgid: MessageId) -> CursorRow {
+        let stay = self.tables.member(group, user).and_then(|row| row.intervals.last());
+        let own = self.tables.own(group, user);
+        match stay.map(|stay| (stay.left, stay.content_until)) {
+            Some((None, _)) if msgid == self.tables.head(group) => {
+                CursorRow { msgid, content: self.tables.content(group), own }
+            }
+            Some((Some(left), content)) if msgid == left => CursorRow { msgid, content, own },
+            Some(_) | None => CursorRow::without_ordinals(msgid),
+        }
+    }
+
+    /// Where delivery to a new device starts: at the furthest cursor of its user's devices, revoked ones included, else
+    /// before the first visible item.
+    pub(super) fn delivery_start(&self, group: GroupId, user: UserId) -> CursorRow {
+        let devices = self.devices_of(user);
+        let cursors = devices.into_iter().filter_map(|device| self.cursor(group, user, device));
+        if let Some(furthest) = cursors.max_by_key(|row| row.msgid) {
+            return furthest;
+        }
+        let head = self.marks(group).head;
+        let kept = self.group(group).map_or(MessageId::new(1), |row| row.first_kept);
+        let Some(row) = self.member(group, user) else { return CursorRow::without_ordinals(MessageId::ZERO) };
+        let first = row.next_visible(MessageId::ZERO, kept, head).unwrap_or(head.next());
+        match row.intervals.first() {
+            _ if first == MessageId::new(1) => CursorRow { msgid: MessageId::ZERO, content: 0, own: 0 },
+            Some(stay) if stay.joined == first => {
+                CursorRow { msgid: first.previous(), content: stay.content_before, own: 0 }
+            }
+            Some(_) | None => CursorRow::without_ordinals(first.previous()),
+        }
+    }
+}

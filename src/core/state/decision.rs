@@ -1,0 +1,209 @@
+//! One command at the moment of its decision: what it sees, and how it writes.
+//!
+//! It sees the committed view with the batch under way laid over it. The parts of a decision first check everything and
+//! then write, so that a refusal leaves nothing behind.
+
+use std::collections::BTreeSet;
+
+use crate::core::command::{Actor, Answer, Command, Event, Refusal};
+use crate::core::rows::{
+    CodeHash, CursorRow, DeviceRow, GroupRow, Handle, InviteRow, ItemContent, ItemRow, MemberRow, Meta, SendRow,
+    SendWindow, UserRow, Write,
+};
+use crate::core::state::pending::Pending;
+use crate::core::state::rates::{Limited, Rate, Rates, Settings};
+use crate::core::state::turns::Turns;
+use crate::core::tables::{Marks, Tables};
+use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
+
+/// A decision under way.
+pub(super) struct Decision<'a> {
+    pub(super) tables: &'a Tables,
+    pub(super) pending: &'a mut Pending,
+    pub(super) rates: &'a mut Rates,
+    pub(super) turns: &'a mut Turns,
+    pub(super) settings: &'a Settings,
+    pub(super) now_ms: u64,
+    pub(super) writes: Vec<Write>,
+    pub(super) events: Vec<Event>,
+}
+
+/// An answer, or why not.
+pub(super) type Decided = Result<Answer, Refusal>;
+
+impl Decision<'_> {
+    pub(super) fn command(&mut self, command: Command) -> Answer {
+        let decided = match command {
+            Command::Enrol { code, key, handle, device_name } => self.enrol(code, key, handle, &device_name),
+            Command::RenewFirstInvite { code, expires_ms } => self.renew_first_invite(code, expires_ms),
+            Command::Invite { by, handle, group, code, expires_ms } => self.invite(by, handle, group, code, expires_ms),
+            Command::InviteDevice { by, user, code, expires_ms } => self.invite_device(by, user, code, expires_ms),
+            Command::RenameDevice { by, device, name } => self.rename_device(by, device, &name),
+            Command::RevokeDevice { by, device } => self.revoke_device(by, device),
+            Command::CreateGroup { by, name, policy } => self.create_group(by, &name, policy),
+            Command::AddMember { by, group, handle } => self.add_member(by, group, &handle),
+            Command::RemoveMember { by, group, handle } => self.remove_member(by, group, &handle),
+            Command::LeaveGroup { by, group } => self.leave_group(by, group),
+            Command::RenameGroup { by, group, name } => self.rename_group(by, group, &name),
+            Command::Send(send) => self.send(send),
+            Command::Ack { device, entries } => self.ack(device, &entries),
+            Command::ReadMarks { device, entries } => self.read_marks(device, &entries),
+            Command::Skip { device, group, to } => self.skip(device, group, to),
+        };
+        decided.unwrap_or_else(Answer::Refused)
+    }
+
+    // ---- how it writes ------------------------------------------------------------------------------------------------
+
+    pub(super) fn put(&mut self, write: Write) {
+        self.pending.put(self.tables, &write);
+        self.writes.push(write);
+    }
+
+    /// Adds an item to a group and tells of it.
+    pub(super) fn add_item(&mut self, group: GroupId, author: UserId, tag: Tag, content: ItemContent) -> MessageId {
+        let marks = self.marks(group);
+        let msgid = marks.head.next();
+        let counts = u64::from(content.is_content());
+        let own_ordinal = if content.is_content() { self.own(group, author) + 1 } else { 0 };
+        self.put(Write::Item(ItemRow {
+            group,
+            msgid,
+            author,
+            time_ms: self.now_ms,
+            tag,
+            content,
+            content_ordinal: marks.content + counts,
+            own_ordinal,
+        }));
+        self.events.push(Event::Items { group, first: msgid, last: msgid });
+        msgid
+    }
+
+    /// Uses up a part of what a user may do.
+    pub(super) fn use_up(&mut self, user: UserId, what: Limited, amount: u64, rate: Rate) -> Result<(), Refusal> {
+        self.rates.use_up(user, what, amount, rate, self.now_ms)
+    }
+
+    // ---- who asks -----------------------------------------------------------------------------------------------------
+
+    /// The user of a device, if it is live.
+    pub(super) fn session(&self, device: DeviceId) -> Result<UserId, Refusal> {
+        let row = self.device(device).ok_or(Refusal::UnknownDevice)?;
+        if row.revoked_ms.is_some() { Err(Refusal::DeviceRevoked) } else { Ok(row.user) }
+    }
+
+    /// The user that asks; none for the operator key.
+    pub(super) fn actor(&self, by: Actor) -> Result<Option<UserId>, Refusal> {
+        match by {
+            Actor::Device(device) => self.session(device).map(Some),
+            Actor::Operator => Ok(None),
+        }
+    }
+
+    /// Whether rights of an operator come with this: the operator key, or a user with the flag.
+    pub(super) fn is_operator(&self, user: Option<UserId>) -> bool {
+        user.is_none_or(|user| self.user(user).is_some_and(|row| row.operator))
+    }
+
+    // ---- what it sees -------------------------------------------------------------------------------------------------
+
+    pub(super) fn group(&self, group: GroupId) -> Option<&GroupRow> {
+        self.pending.rows.group(group).or_else(|| self.tables.group(group))
+    }
+
+    pub(super) fn marks(&self, group: GroupId) -> Marks {
+        self.pending.rows.marks(group).or_else(|| self.tables.marks(group)).unwrap_or_default()
+    }
+
+    pub(super) fn own(&self, group: GroupId, user: UserId) -> u64 {
+        self.pending.rows.own(group, user).max(self.tables.own(group, user))
+    }
+
+    pub(super) fn member(&self, group: GroupId, user: UserId) -> Option<&MemberRow> {
+        self.pending.rows.member(group, user).or_else(|| self.tables.member(group, user))
+    }
+
+    /// Current members of a group; for what is rare: it looks at every one.
+    pub(super) fn current_members(&self, group: GroupId) -> Vec<(UserId, &MemberRow)> {
+        let pending = self.pending.rows.members(group, UserId::ZERO);
+        let committed = self.tables.members(group, UserId::ZERO);
+        committed
+            .filter(|(user, _)| self.pending.rows.member(group, *user).is_none())
+            .chain(pending)
+            .filter(|(_, row)| row.is_member())
+            .collect()
+    }
+
+    /// How many current members a group has; looks only at those that the batch changed.
+    pub(super) fn member_count(&self, group: GroupId) -> usize {
+        let mut count = self.tables.member_count(group);
+        for (user, row) in self.pending.rows.members(group, UserId::ZERO) {
+            let was = self.tables.member(group, user).is_some_and(MemberRow::is_member);
+            count = (count + usize::from(row.is_member())).saturating_sub(usize::from(was));
+        }
+        count
+    }
+
+    pub(super) fn groups_of(&self, user: UserId) -> BTreeSet<GroupId> {
+        let committed = self.tables.groups_of(user, GroupId::ZERO);
+        committed.chain(self.pending.rows.groups_of(user, GroupId::ZERO)).collect()
+    }
+
+    pub(super) fn cursor(&self, group: GroupId, user: UserId, device: DeviceId) -> Option<CursorRow> {
+        self.pending.rows.cursor(group, user, device).or_else(|| self.tables.cursor(group, user, device))
+    }
+
+    pub(super) fn user(&self, user: UserId) -> Option<&UserRow> {
+        self.pending.rows.user(user).or_else(|| self.tables.user(user))
+    }
+
+    pub(super) fn user_by_handle(&self, handle: &Handle) -> Option<UserId> {
+        self.pending.rows.user_by_handle(handle).or_else(|| self.tables.user_by_handle(handle))
+    }
+
+    pub(super) fn device(&self, device: DeviceId) -> Option<&DeviceRow> {
+        self.pending.rows.device(device).or_else(|| self.tables.device(device))
+    }
+
+    /// All devices of a user, revoked ones included.
+    pub(super) fn devices_of(&self, user: UserId) -> BTreeSet<DeviceId> {
+        let committed = self.tables.devices_of(user, DeviceId::ZERO);
+        committed.chain(self.pending.rows.devices_of(user, DeviceId::ZERO)).map(|(device, _)| device).collect()
+    }
+
+    pub(super) fn live_devices_of(&self, user: UserId) -> Vec<DeviceId> {
+        self.devices_of(user).into_iter().filter(|device| self.session(*device).is_ok()).collect()
+    }
+
+    pub(super) fn open_invite(&self, code: CodeHash) -> Option<&InviteRow> {
+        if self.pending.is_invite_gone(code) {
+            return None;
+        }
+        self.pending.rows.invite(code).or_else(|| self.tables.invite(code))
+    }
+
+    pub(super) fn window(&self, device: DeviceId) -> SendWindow {
+        self.pending.rows.window(device).or_else(|| self.tables.window(device)).unwrap_or_default()
+    }
+
+    pub(super) fn stored_send(&self, device: DeviceId, seq: ClientSeq) -> Option<SendRow> {
+        if self.pending.is_send_gone(device, seq) {
+            return None;
+        }
+        self.pending.rows.send(device, seq).or_else(|| self.tables.send(device, seq))
+    }
+
+    /// Numbers below this one whose sends are still kept.
+    pub(super) fn stored_sends_below(&self, device: DeviceId, below: ClientSeq) -> BTreeSet<ClientSeq> {
+        let committed = self.tables.sends_below(device, below);
+        committed
+            .chain(self.pending.rows.sends_below(device, below))
+            .filter(|seq| !self.pending.is_send_gone(device, *seq))
+            .collect()
+    }
+
+    pub(super) fn meta(&self, meta: Meta) -> u64 {
+        self.pending.rows.meta(meta).max(self.tables.meta(meta))
+    }
+}

@@ -1,0 +1,42 @@
+//! Devices: renamed and revoked, by their user or by an operator.
+//!
+//! A user may revoke every device they have, the asking one too: an operator can invite another. Cursors of a revoked
+//! device stay: a new one starts where it ended. Its sends are forgotten, because it can ask for none of them again.
+
+use crate::core::command::{Actor, Answer, Event, Refusal};
+use crate::core::names::device_name;
+use crate::core::rows::{DeviceRow, Write};
+use crate::core::state::decision::{Decided, Decision};
+use crate::ids::{ClientSeq, DeviceId};
+
+impl Decision<'_> {
+    pub(super) fn rename_device(&mut self, by: Actor, device: DeviceId, name: &str) -> Decided {
+        let row = self.device_for(by, device)?;
+        self.session(device)?;
+        let name = device_name(name).ok_or(Refusal::BadName)?.to_owned();
+        if row.name != name {
+            self.put(Write::Device(device, DeviceRow { name, ..row }));
+        }
+        Ok(Answer::Done(None))
+    }
+
+    /// Revoking again is no error: it is done.
+    pub(super) fn revoke_device(&mut self, by: Actor, device: DeviceId) -> Decided {
+        let row = self.device_for(by, device)?;
+        if row.revoked_ms.is_some() {
+            return Ok(Answer::Done(None));
+        }
+        self.put(Write::Device(device, DeviceRow { revoked_ms: Some(self.now_ms), ..row }));
+        self.forget_sends_below(device, ClientSeq::MAX);
+        self.events.push(Event::DeviceRevoked(device));
+        Ok(Answer::Done(None))
+    }
+
+    /// A device that the asker has rights over: their own, and for operators every one.
+    fn device_for(&self, by: Actor, device: DeviceId) -> Result<DeviceRow, Refusal> {
+        let asker = self.actor(by)?;
+        let row = self.device(device).ok_or(Refusal::NoSuchDevice)?;
+        let is_own = asker == Some(row.user);
+        if is_own || self.is_operator(asker) { Ok(row.clone()) } else { Err(Refusal::NoSuchDevice) }
+    }
+}

@@ -1,0 +1,69 @@
+//! Groups: made and renamed.
+
+use crate::core::command::{Answer, Event, Refusal};
+use crate::core::names::group_name;
+use crate::core::rows::{GroupRow, Interval, ItemContent, MemberRow, Meta, Policy, Role, Write};
+use crate::core::state::decision::{Decided, Decision};
+use crate::core::state::rates::{Limited, Who};
+use crate::ids::{DeviceId, GroupId, MessageId, Tag, UserId};
+use crate::limits::GROUPS_MAX;
+
+impl Decision<'_> {
+    /// The item that says so is the first, and the creator's join.
+    pub(super) fn create_group(&mut self, by: DeviceId, name: &str, policy: Policy) -> Decided {
+        let user = self.session(by)?;
+        self.check_who(self.settings.who_creates_groups, user)?;
+        let name = group_name(name).ok_or(Refusal::BadName)?.to_owned();
+        let groups = self.tables.counts().groups + self.pending.added.groups;
+        if groups >= GROUPS_MAX || self.meta(Meta::LastGroup) >= GroupId::COUNTED_MAX.value() {
+            return Err(Refusal::LimitReached);
+        }
+        let group = GroupId::new(self.meta(Meta::LastGroup) + 1);
+        self.check_room_for(group, user)?;
+        self.use_up(user, Limited::Groups, 1, self.settings.groups)?;
+        self.put(Write::Meta(Meta::LastGroup, group.value()));
+        let created = ItemContent::Created { name: name.clone(), policy };
+        let msgid = self.add_item(group, user, Tag::NONE, created);
+        self.put_group(group, name, policy, self.now_ms, msgid);
+        let stay = Interval { joined: msgid, left: None, policy, content_before: 0, content_until: 0 };
+        let row = MemberRow { role: Role::Owner, intervals: vec![stay], name_at_leave: None };
+        self.put(Write::Member(group, user, row));
+        self.start_cursors(group, user, msgid.previous(), 0);
+        self.events.push(Event::Membership { group, user, member: true, msgid });
+        Ok(Answer::GroupCreated(group))
+    }
+
+    /// The name it has already is no change, and no item.
+    pub(super) fn rename_group(&mut self, by: DeviceId, group: GroupId, name: &str) -> Decided {
+        let user = self.session(by)?;
+        if self.current_member(group, user)?.role == Role::Member {
+            return Err(Refusal::NotAllowed);
+        }
+        let name = group_name(name).ok_or(Refusal::BadName)?.to_owned();
+        let row = self.group(group).ok_or(Refusal::NoSuchGroup)?;
+        if row.name == name {
+            return Ok(Answer::Done(None));
+        }
+        let (policy, created_ms, first_kept) = (row.policy, row.created_ms, row.first_kept);
+        self.use_up(user, Limited::Sends, 1, self.settings.sends)?;
+        let msgid = self.add_item(group, user, Tag::NONE, ItemContent::Renamed(name.clone()));
+        self.put_group(group, name, policy, created_ms, first_kept);
+        Ok(Answer::Done(Some(msgid)))
+    }
+
+    /// Puts the row of a group with its marks as they are now.
+    fn put_group(&mut self, group: GroupId, name: String, policy: Policy, created_ms: u64, first_kept: MessageId) {
+        let marks = self.marks(group);
+        let row = GroupRow { name, policy, first_kept, head_mark: marks.head, content_mark: marks.content, created_ms };
+        self.put(Write::Group(group, row));
+    }
+
+    /// Whether a setting gives a right to this user.
+    pub(super) fn check_who(&self, who: Who, user: UserId) -> Result<(), Refusal> {
+        match who {
+            Who::Everyone => Ok(()),
+            Who::Operators if self.is_operator(Some(user)) => Ok(()),
+            Who::Operators => Err(Refusal::NotAllowed),
+        }
+    }
+}

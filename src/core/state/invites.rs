@@ -1,0 +1,251 @@
+//! Invites: who may make them, and what an enrolment by one makes.
+//!
+//! Only the hash of a code is known here. An invite reserves nothing; the first Enrol has the handle. A used one is kept
+//! until it expires, so that a lost answer can be asked for again by the same key; it opens nothing for any other.
+
+use crate::core::command::{Actor, Answer, Event, Refusal};
+use crate::core::names::device_name;
+use crate::core::rows::{CodeHash, DeviceKey, DeviceRow, Handle, InviteFor, InviteRow, Meta, UserRow, Write};
+use crate::core::state::decision::{Decided, Decision};
+use crate::core::state::rates::Limited;
+use crate::ids::{DeviceId, GroupId, UserId};
+use crate::limits::{DEVICES_MAX, INVITE_LIFETIME_S_MAX, INVITES_MAX, USER_DEVICES_MAX, USERS_MAX};
+
+/// An expired invite is kept so long that whoever comes late is told so and not that it is wrong.
+const EXPIRED_KEPT_MS: u64 = 7 * 24 * 3600 * 1_000;
+/// Expired invites that one new invite removes: more than it adds, and never much work.
+const REMOVED_AT_ONCE: usize = 16;
+
+impl Decision<'_> {
+    // ---- making them --------------------------------------------------------------------------------------------------
+
+    /// The first invite is made by the server at its start. Once an operator's device has existed there is none.
+    pub(super) fn renew_first_invite(&mut self, code: CodeHash, expires_ms: u64) -> Decided {
+        if self.meta(Meta::OperatorExisted) != 0 {
+            return Err(Refusal::NotAllowed);
+        }
+        let all = self.tables.invites().chain(self.pending.rows.invites());
+        let old: Vec<CodeHash> = all.filter(|(_, row)| row.opens == InviteFor::First).map(|(code, _)| code).collect();
+        for code in old {
+            self.put(Write::InviteGone(code));
+        }
+        let row = InviteRow { opens: InviteFor::First, by: None, expires_ms, used: None };
+        self.put(Write::Invite(code, row));
+        Ok(Answer::Invited { expires_ms })
+    }
+
+    /// Operators invite new users; into a group only as far as they may add to it themselves. The operator key, which
+    /// belongs to no group, may invite into any that is alive: its members see who joins.
+    pub(super) fn invite(
+        &mut self,
+        by: Actor,
+        handle: Handle,
+        group: Option<GroupId>,
+        code: CodeHash,
+        expires_ms: u64,
+    ) -> Decided {
+        let asker = self.actor(by)?;
+        if !self.is_operator(asker) {
+            return Err(Refusal::NotAllowed);
+        }
+        if let Some(group) = group {
+            self.check_may_invite_into(group, asker)?;
+        }
+        if self.user_by_handle(&handle).is_some() {
+            return Err(Refusal::HandleTaken);
+        }
+        self.check_room_for_invite(code)?;
+        if let (Some(asker), Some(_)) = (asker, group) {
+            self.use_up(asker, Limited::Additions, 1, self.settings.additions)?;
+        }
+        Ok(self.put_invite(code, InviteFor::User { handle, group }, asker, expires_ms))
+    }
+
+    fn check_may_invite_into(&self, group: GroupId, asker: Option<UserId>) -> Result<(), Refusal> {
+        match asker {
+            Some(asker) => self.check_may_add(group, asker),
+            None if self.member_count(group) > 0 => Ok(()),
+            None => Err(Refusal::NoSuchGroup),
+        }
+    }
+
+    /// Another device: by its user, or by an operator for anybody.
+    pub(super) fn invite_device(
+        &mut self,
+        by: Actor,
+        user: Option<Handle>,
+        code: CodeHash,
+        expires_ms: u64,
+    ) -> Decided {
+        let asker = self.actor(by)?;
+        let named = user.map(|handle| self.user_by_handle(&handle).ok_or(Refusal::NoSuchUser)).transpose()?;
+        let user = named.or(asker).ok_or(Refusal::NoSuchUser)?;
+        if asker != Some(user) && !self.is_operator(asker) {
+            return Err(Refusal::NotAllowed);
+        }
+        if self.live_devices_of(user).len() >= USER_DEVICES_MAX {
+            return Err(Refusal::LimitReached);
+        }
+        self.check_room_for_invite(code)?;
+        Ok(self.put_invite(code, InviteFor::Device { user }, asker, expires_ms))
+    }
+
+    /// Whether the table has room, or something expired that can go. A code that exists is none to give out.
+    fn check_room_for_invite(&self, code: CodeHash) -> Result<(), Refusal> {
+        if self.open_invite(code).is_some() {
+            return Err(Refusal::BadInvite);
+        }
+        let count = self.tables.counts().invites + self.pending.added.invites;
+        let expired = self.tables.invites().next().is_some_and(|(_, row)| row.expires_ms <= self.now_ms);
+        if count < INVITES_MAX || expired { Ok(()) } else { Err(Refusal::LimitReached) }
+    }
+
+    fn put_invite(&mut self, code: CodeHash, opens: InviteFor, by: Option<UserId>, expires_ms: u64) -> Answer {
+        let is_full = self.tables.counts().invites + self.pending.added.invites >= INVITES_MAX;
+        let kept_ms = if is_full { 0 } else { EXPIRED_KEPT_MS };
+        let gone_before = self.now_ms.saturating_sub(kept_ms);
+        let expired = self.tables.invites().take_while(|(_, row)| row.expires_ms <= gone_before);
+        let gone: Vec<CodeHash> = expired
+            .map(|(code, _)| code)
+            .filter(|code| self.open_invite(*code).is_some())
+            .take(REMOVED_AT_ONCE)
+            .collect();
+        for code in gone {
+            self.put(Write::InviteGone(code));
+        }
+        let expires_ms = expires_ms.min(self.now_ms.saturating_add(INVITE_LIFETIME_S_MAX * 1_000));
+        self.put(Write::Invite(code, InviteRow { opens, by, expires_ms, used: None }));
+        Answer::Invited { expires_ms }
+    }
+
+    // ---- using them ---------------------------------------------------------------------------------------------------
+
+    /// The handle wanted counts for the first invite only: any other says itself whom it is for.
+    pub(super) fn enrol(
+        &mut self,
+        code: CodeHash,
+        key: DeviceKey,
+        handle: Option<Handle>,
+        device_name_wanted: &str,
+    ) -> Decided {
+        let invite = self.open_invite(code).cloned().ok_or(Refusal::BadInvite)?;
+        if let Some(device) = invite.used {
+            return self.enrolled_before(device, key, invite.expires_ms);
+        }
+        if invite.expires_ms <= self.now_ms {
+            return Err(Refusal::InviteExpired);
+        }
+        if self.is_key_known(key) {
+            return Err(Refusal::BadInvite);
+        }
+        let name = device_name(device_name_wanted).ok_or(Refusal::BadName)?.to_owned();
+        if self.tables.counts().devices + self.pending.added.devices >= DEVICES_MAX {
+            return Err(Refusal::LimitReached);
+        }
+        let seed = Seed { code, key, name, invite: invite.clone() };
+        match invite.opens {
+            InviteFor::First => self.enrol_first(seed, handle),
+            InviteFor::User { handle, group } => self.enrol_user(seed, handle, group),
+            InviteFor::Device { user } => self.enrol_device(seed, user),
+        }
+    }
+
+    /// A lost answer is given again to whom it belongs, until the invite expires.
+    fn enrolled_before(&self, device: DeviceId, key: DeviceKey, expires_ms: u64) -> Decided {
+        let row = self.device(device).filter(|row| row.key == key).ok_or(Refusal::BadInvite)?;
+        if expires_ms <= self.now_ms {
+            return Err(Refusal::InviteExpired);
+        }
+        let user = self.session(device)?;
+        let handle = self.user(row.user).ok_or(Refusal::NoSuchUser)?.handle.clone();
+        Ok(Answer::Enrolled { device, user, handle })
+    }
+
+    fn enrol_first(&mut self, seed: Seed, handle: Option<Handle>) -> Decided {
+        if self.meta(Meta::OperatorExisted) != 0 {
+            return Err(Refusal::BadInvite);
+        }
+        let handle = handle.ok_or(Refusal::HandleNeeded)?;
+        let user = self.new_user(&handle, true)?;
+        self.put(Write::Meta(Meta::OperatorExisted, 1));
+        self.events.push(Event::OperatorExists);
+        let device = self.new_device(seed, user);
+        Ok(Answer::Enrolled { device, user, handle })
+    }
+
+    /// The group is joined in the same frame, unless it died or the inviter lost the right to add: the user is welcome
+    /// all the same.
+    fn enrol_user(&mut self, seed: Seed, handle: Handle, group: Option<GroupId>) -> Decided {
+        let by = seed.invite.by;
+        let user = self.new_user(&handle, false)?;
+        let device = self.new_device(seed, user);
+        if let Some(group) = group {
+            let may = self.check_may_invite_into(group, by).and_then(|()| self.check_join(group, user));
+            if may.is_ok() {
+                self.join(group, user, by.unwrap_or(user));
+            }
+        }
+        Ok(Answer::Enrolled { device, user, handle })
+    }
+
+    fn enrol_device(&mut self, seed: Seed, user: UserId) -> Decided {
+        let handle = self.user(user).ok_or(Refusal::NoSuchUser)?.handle.clone();
+        let groups = self.groups_of(user);
+        let live = self.live_devices_of(user).len();
+        if live >= USER_DEVICES_MAX || !self.has_room_for_cursors(groups.len()) {
+            return Err(Refusal::LimitReached);
+        }
+        let starts: Vec<_> = groups.into_iter().map(|group| (group, self.delivery_start(group, user))).collect();
+        let device = self.new_device(seed, user);
+        for (group, row) in starts {
+            self.put(Write::Cursor(group, user, device, row));
+        }
+        Ok(Answer::Enrolled { device, user, handle })
+    }
+
+    fn new_user(&mut self, handle: &Handle, operator: bool) -> Result<UserId, Refusal> {
+        if self.user_by_handle(handle).is_some() {
+            return Err(Refusal::HandleTaken);
+        }
+        let last = u32::try_from(self.meta(Meta::LastUser)).unwrap_or(u32::MAX);
+        let users = self.tables.counts().users + self.pending.added.users;
+        if users >= USERS_MAX || last >= UserId::MAX.value() {
+            return Err(Refusal::LimitReached);
+        }
+        let user = UserId::new(last + 1);
+        self.put(Write::Meta(Meta::LastUser, u64::from(user.value())));
+        self.put(Write::User(user, UserRow { handle: handle.clone(), operator, created_ms: self.now_ms }));
+        Ok(user)
+    }
+
+    /// Makes the device and marks the invite as used by it.
+    fn new_device(&mut self, seed: Seed, user: UserId) -> DeviceId {
+        let last = u32::try_from(self.meta(Meta::LastDevice)).unwrap_or(u32::MAX);
+        let device = DeviceId::new(last.saturating_add(1));
+        self.put(Write::Meta(Meta::LastDevice, u64::from(device.value())));
+        let row = DeviceRow {
+            user,
+            key: seed.key,
+            name: seed.name,
+            enrolled_ms: self.now_ms,
+            revoked_ms: None,
+            invite: seed.code,
+        };
+        self.put(Write::Device(device, row));
+        self.put(Write::Invite(seed.code, InviteRow { used: Some(device), ..seed.invite }));
+        self.events.push(Event::DeviceAdded(device));
+        device
+    }
+
+    fn is_key_known(&self, key: DeviceKey) -> bool {
+        self.pending.rows.device_by_key(key).or_else(|| self.tables.device_by_key(key)).is_some()
+    }
+}
+
+/// What a new device is made from.
+struct Seed {
+    code: CodeHash,
+    key: DeviceKey,
+    name: String,
+    invite: InviteRow,
+}

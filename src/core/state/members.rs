@@ -1,0 +1,178 @@
+//! Members: who comes, who goes, and who owns a group when its owner went.
+//!
+//! A join and the end of a stay are items; they are the borders of the stay, and both are visible to the member. A
+//! group without members is dead: nobody in it can add, and an invite into it joins nobody.
+
+use crate::core::command::{Answer, Event, Refusal};
+use crate::core::rows::{CursorRow, Handle, Interval, ItemContent, MemberRow, Policy, Role, Write};
+use crate::core::state::decision::{Decided, Decision};
+use crate::core::state::rates::Limited;
+use crate::ids::{DeviceId, GroupId, MessageId, Tag, UserId};
+use crate::limits::{CURSORS_MAX, GROUP_MEMBERS_MAX, INTERVALS_MAX, MEMBERSHIPS_MAX};
+
+/// The read mark among the cursors of a user.
+pub(super) const READ_MARK: DeviceId = DeviceId::ZERO;
+
+impl Decision<'_> {
+    // ---- coming -------------------------------------------------------------------------------------------------------
+
+    pub(super) fn add_member(&mut self, by: DeviceId, group: GroupId, handle: &Handle) -> Decided {
+        let asker = self.session(by)?;
+        self.check_may_add(group, asker)?;
+        let user = self.user_by_handle(handle).ok_or(Refusal::NoSuchUser)?;
+        self.check_join(group, user)?;
+        self.use_up(asker, Limited::Additions, 1, self.settings.additions)?;
+        Ok(Answer::Done(Some(self.join(group, user, asker))))
+    }
+
+    /// Owners and admins may add, where the settings let them.
+    pub(super) fn check_may_add(&self, group: GroupId, asker: UserId) -> Result<(), Refusal> {
+        match self.current_member(group, asker)?.role {
+            Role::Owner | Role::Admin => self.check_who(self.settings.who_adds, asker),
+            Role::Member => Err(Refusal::NotAllowed),
+        }
+    }
+
+    /// Whether a user can join a group now.
+    pub(super) fn check_join(&self, group: GroupId, user: UserId) -> Result<(), Refusal> {
+        if let Some(row) = self.member(group, user) {
+            if row.is_member() {
+                return Err(Refusal::AlreadyMember);
+            }
+            if row.intervals.len() >= INTERVALS_MAX {
+                return Err(Refusal::TooManyRejoins);
+            }
+        }
+        if self.member_count(group) >= GROUP_MEMBERS_MAX {
+            return Err(Refusal::LimitReached);
+        }
+        self.check_room_for(group, user)
+    }
+
+    /// Whether the tables have room for a membership and its cursors; a rejoin needs none.
+    pub(super) fn check_room_for(&self, group: GroupId, user: UserId) -> Result<(), Refusal> {
+        if self.member(group, user).is_some() {
+            return Ok(());
+        }
+        let memberships = self.tables.counts().memberships + self.pending.added.memberships;
+        let fits = memberships < MEMBERSHIPS_MAX && self.has_room_for_cursors(self.live_devices_of(user).len() + 1);
+        if fits { Ok(()) } else { Err(Refusal::LimitReached) }
+    }
+
+    pub(super) fn has_room_for_cursors(&self, more: usize) -> bool {
+        self.tables.counts().cursors + self.pending.added.cursors + more <= CURSORS_MAX
+    }
+
+    /// Joins a user, which was checked. The policy of the group is frozen into the stay.
+    pub(super) fn join(&mut self, group: GroupId, user: UserId, author: UserId) -> MessageId {
+        let content_before = self.marks(group).content;
+        let policy = self.group(group).map_or(Policy::FromJoin, |row| row.policy);
+        let before = self.member(group, user).cloned();
+        let joined = self.add_item(group, author, Tag::NONE, ItemContent::Joined(user));
+        let stay = Interval { joined, left: None, policy, content_before, content_until: 0 };
+        let ended = before.as_ref().and_then(|row| row.intervals.last()).and_then(|stay| stay.left);
+        let mut intervals = before.map(|row| row.intervals).unwrap_or_default();
+        intervals.push(stay);
+        self.put(Write::Member(group, user, MemberRow { role: Role::Member, intervals, name_at_leave: None }));
+        match ended {
+            None => self.start_cursors(group, user, joined.previous(), content_before),
+            Some(ended) => self.raise_cursors(group, user, ended, joined.previous(), content_before),
+        }
+        self.events.push(Event::Membership { group, user, member: true, msgid: joined });
+        joined
+    }
+
+    /// A first join: delivery and reading start just before it, on every live device.
+    pub(super) fn start_cursors(&mut self, group: GroupId, user: UserId, at: MessageId, content: u64) {
+        let row = CursorRow { msgid: at, content, own: self.own(group, user) };
+        self.put(Write::Cursor(group, user, READ_MARK, row));
+        for device in self.live_devices_of(user) {
+            self.put(Write::Cursor(group, user, device, row));
+        }
+    }
+
+    /// A rejoin: what had passed the end of the stay before starts just before the new one; what had not still has
+    /// items of the old stay to get.
+    fn raise_cursors(&mut self, group: GroupId, user: UserId, ended: MessageId, at: MessageId, content: u64) {
+        let row = CursorRow { msgid: at, content, own: self.own(group, user) };
+        let mut devices = self.live_devices_of(user);
+        devices.push(READ_MARK);
+        for device in devices {
+            let passed = self.cursor(group, user, device).is_some_and(|cursor| cursor.msgid >= ended);
+            if !passed {
+                continue;
+            }
+            self.put(Write::Cursor(group, user, device, row));
+            if device != READ_MARK {
+                self.events.push(Event::Cursors { device, entries: vec![(group, at)] });
+            }
+        }
+    }
+
+    // ---- going --------------------------------------------------------------------------------------------------------
+
+    /// An owner removes anyone, an admin members. Who removes themselves leaves.
+    pub(super) fn remove_member(&mut self, by: DeviceId, group: GroupId, handle: &Handle) -> Decided {
+        let asker = self.session(by)?;
+        let role = self.current_member(group, asker)?.role;
+        let named = self.user_by_handle(handle);
+        if named == Some(asker) {
+            return Ok(Answer::Done(Some(self.leave(group, asker, role))));
+        }
+        if role == Role::Member {
+            return Err(Refusal::NotAllowed);
+        }
+        let user = named.ok_or(Refusal::NoSuchUser)?;
+        let target = self.member(group, user).filter(|row| row.is_member()).ok_or(Refusal::NotMember)?;
+        match (role, target.role) {
+            (Role::Owner, Role::Owner | Role::Admin | Role::Member) | (Role::Admin, Role::Member) => {}
+            (Role::Admin, Role::Owner | Role::Admin) | (Role::Member, _) => return Err(Refusal::NotAllowed),
+        }
+        self.use_up(asker, Limited::Sends, 1, self.settings.sends)?;
+        Ok(Answer::Done(Some(self.end_stay(group, user, asker, ItemContent::Removed(user)))))
+    }
+
+    pub(super) fn leave_group(&mut self, by: DeviceId, group: GroupId) -> Decided {
+        let user = self.session(by)?;
+        let role = self.current_member(group, user)?.role;
+        Ok(Answer::Done(Some(self.leave(group, user, role))))
+    }
+
+    fn leave(&mut self, group: GroupId, user: UserId, role: Role) -> MessageId {
+        let left = self.end_stay(group, user, user, ItemContent::Left(user));
+        if role == Role::Owner {
+            self.pass_on_ownership(group);
+        }
+        left
+    }
+
+    fn end_stay(&mut self, group: GroupId, user: UserId, author: UserId, content: ItemContent) -> MessageId {
+        let content_until = self.marks(group).content;
+        let name_at_leave = self.group(group).map(|row| row.name.clone());
+        let before = self.member(group, user).cloned();
+        let left = self.add_item(group, author, Tag::NONE, content);
+        if let Some(mut row) = before {
+            if let Some(stay) = row.intervals.last_mut() {
+                stay.left = Some(left);
+                stay.content_until = content_until;
+            }
+            row.name_at_leave = name_at_leave;
+            self.put(Write::Member(group, user, row));
+        }
+        self.events.push(Event::Membership { group, user, member: false, msgid: left });
+        left
+    }
+
+    /// A group with members never is without an owner: the admin who is there longest takes over, else the member who
+    /// is. Nobody is the author of that item: the rule did it.
+    fn pass_on_ownership(&mut self, group: GroupId) {
+        let members = self.current_members(group);
+        if members.iter().any(|(_, row)| row.role == Role::Owner) {
+            return;
+        }
+        let next = members.into_iter().min_by_key(|(_, row)| (row.role != Role::Admin, row.joined()));
+        let Some((user, row)) = next.map(|(user, row)| (user, row.clone())) else { return };
+        self.add_item(group, UserId::ZERO, Tag::NONE, ItemContent::RoleChanged(user, Role::Owner));
+        self.put(Write::Member(group, user, MemberRow { role: Role::Owner, ..row }));
+    }
+}

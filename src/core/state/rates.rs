@@ -1,0 +1,119 @@
+//! How much a member may do in which time. Kept in memory only: a restart is generous.
+//!
+//! Each limit is one number a user, the time until which it is used up; it drains with the clock. No timers, no lists.
+
+use std::collections::BTreeMap;
+
+use crate::core::command::Refusal;
+use crate::ids::UserId;
+
+/// So much in this time, at once or spread over it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// How much; zero: no limit.
+    pub amount: u64,
+    /// In how many ms.
+    pub per_ms: u64,
+}
+
+impl Rate {
+    /// So much in a second.
+    #[must_use]
+    pub const fn a_second(amount: u64) -> Rate {
+        Rate { amount, per_ms: 1_000 }
+    }
+
+    /// So much in a day.
+    #[must_use]
+    pub const fn a_day(amount: u64) -> Rate {
+        Rate { amount, per_ms: 24 * 3600 * 1_000 }
+    }
+}
+
+/// Whom a right belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// Every user whose role allows it.
+    Everyone,
+    /// Of those, only users with the operator flag.
+    Operators,
+}
+
+/// What an operator may set about members.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Sends of a user, refused ones and renames included, resends of stored ones not.
+    pub sends: Rate,
+    /// Bytes of bodies and extensions of a user.
+    pub bytes: Rate,
+    /// Groups made by a user.
+    pub groups: Rate,
+    /// Users added to groups, by a user.
+    pub additions: Rate,
+    /// Who may make groups.
+    pub who_creates_groups: Who,
+    /// Who may add to a group, where the role allows it.
+    pub who_adds: Who,
+}
+
+impl Default for Settings {
+    /// Above what people and their scripts do, below what would fill a disk overnight.
+    fn default() -> Settings {
+        Settings {
+            sends: Rate::a_second(2_000),
+            bytes: Rate::a_day(4 << 30),
+            groups: Rate::a_day(1_000),
+            additions: Rate::a_day(50_000),
+            who_creates_groups: Who::Everyone,
+            who_adds: Who::Everyone,
+        }
+    }
+}
+
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Limited {
+    Sends,
+    Bytes,
+    Groups,
+    Additions,
+}
+
+/// What users have used up.
+#[derive(Default)]
+pub(super) struct Rates {
+    used_until_ns: BTreeMap<(UserId, Limited), u64>,
+}
+
+const NS_PER_MS: u64 = 1_000_000;
+
+impl Rates {
+    /// Uses up so much of a limit, or says when there is room again. What is larger than the whole limit has room when
+    /// nothing else is used.
+    pub(super) fn use_up(
+        &mut self,
+        user: UserId,
+        what: Limited,
+        amount: u64,
+        rate: Rate,
+        now_ms: u64,
+    ) -> Result<(), Refusal> {
+        if rate.amount == 0 {
+            return Ok(());
+        }
+        let now = now_ms.saturating_mul(NS_PER_MS);
+        let period = rate.per_ms.saturating_mul(NS_PER_MS);
+        let until = self.used_until_ns.entry((user, what)).or_default();
+        // A clock that was set back must not lock anybody out for longer than a period.
+        let from = (*until).max(now).min(now.saturating_add(period));
+        let cost = (u128::from(amount) * u128::from(period) / u128::from(rate.amount)).min(u128::from(period));
+        let after = from.saturating_add(u64::try_from(cost).unwrap_or(period));
+        let over = after.saturating_sub(now.saturating_add(period));
+        if over > 0 {
+            let retry_after_ms = u32::try_from(over.div_ceil(NS_PER_MS)).unwrap_or(u32::MAX);
+            return Err(Refusal::SlowDown { retry_after_ms });
+        }
+        *until = after;
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! Sends: one number, one msgid. The order of checks is session, what was decided before, then authorisation.
+//!
+//! The window of a device is [lowest stated, highest decided]. A number above it is decided when it comes; a permanent
+//! refusal consumes it; *not done* does not, and holds back everything later of that device.
+
+use crate::core::command::{Answer, Refusal, SendCommand, Sendable};
+use crate::core::rows::{ItemContent, MemberRow, SendRow, SendWindow, Write};
+use crate::core::state::decision::{Decided, Decision};
+use crate::core::state::rates::Limited;
+use crate::ids::{ClientSeq, DeviceId, GroupId, UserId};
+use crate::limits::SENDS_UNANSWERED_MAX;
+
+impl Decision<'_> {
+    pub(super) fn send(&mut self, send: SendCommand) -> Decided {
+        let user = self.session(send.device)?;
+        if send.lowest == ClientSeq::ZERO || send.lowest > send.seq {
+            return Err(Refusal::Malformed);
+        }
+        let before = self.window(send.device);
+        let mut window = SendWindow { lowest: before.lowest.max(send.lowest), highest: before.highest };
+        if window.lowest > before.lowest {
+            self.forget_sends_below(send.device, window.lowest);
+        }
+        self.turns.arrived(send.device, send.seq, window.lowest);
+        let (device, seq) = (send.device, send.seq);
+        let is_fresh = seq >= window.lowest && seq > window.highest;
+        let decided = if is_fresh {
+            self.decide_fresh(user, send, window)
+        } else if seq < window.lowest {
+            Err(Refusal::Forgotten)
+        } else {
+            self.decided_before(&send)
+        };
+        if decided.as_ref().is_err_and(|refusal| refusal.is_not_done()) {
+            self.turns.hold_from(device, seq);
+        } else if is_fresh {
+            window.highest = seq;
+        }
+        if window != before {
+            self.put(Write::SendWindow(device, window));
+        }
+        decided
+    }
+
+    pub(super) fn forget_sends_below(&mut self, device: DeviceId, below: ClientSeq) {
+        for seq in self.stored_sends_below(device, below) {
+            self.put(Write::SendGone(device, seq));
+        }
+    }
+
+    /// A number of the window: it has its answer for ever.
+    fn decided_before(&self, send: &SendCommand) -> Decided {
+        let row = self.stored_send(send.device, send.seq).ok_or(Refusal::NeverStored)?;
+        if row.hash != send.hash {
+            return Err(Refusal::Conflict);
+        }
+        Ok(Answer::Sent { msgid: row.msgid, time_ms: row.time_ms })
+    }
+
+    fn decide_fresh(&mut self, user: UserId, send: SendCommand, window: SendWindow) -> Decided {
+        if send.seq.value() - window.lowest.value() >= SENDS_UNANSWERED_MAX {
+            return Err(Refusal::WindowFull);
+        }
+        if self.turns.is_out_of_turn(send.device, send.seq) {
+            return Err(Refusal::OutOfTurn);
+        }
+        self.use_up(user, Limited::Sends, 1, self.settings.sends)?;
+        self.current_member(send.group, user)?;
+        let what = send.what?;
+        self.use_up(user, Limited::Bytes, bytes(&what), self.settings.bytes)?;
+        let content = ItemContent::Sent { kind: what.kind, body: what.body, extensions: what.extensions };
+        let msgid = self.add_item(send.group, user, what.tag, content);
+        let row = SendRow { group: send.group, msgid, time_ms: self.now_ms, hash: send.hash };
+        self.put(Write::Send(send.device, send.seq, row));
+        Ok(Answer::Sent { msgid, time_ms: self.now_ms })
+    }
+
+    /// The membership of a user who is in the group now. To a stranger a group that exists is as absent as any other;
+    /// a former member is told.
+    pub(super) fn current_member(&self, group: GroupId, user: UserId) -> Result<&MemberRow, Refusal> {
+        let row = self.member(group, user).ok_or(Refusal::NoSuchGroup)?;
+        if row.is_member() { Ok(row) } else { Err(Refusal::NotMember) }
+    }
+}
+
+fn bytes(what: &Sendable) -> u64 {
+    let extensions = what.extensions.iter().map(|(_, bytes)| bytes.len());
+    u64::try_from(extensions.sum::<usize>() + what.body.len()).unwrap_or(u64::MAX)
+}

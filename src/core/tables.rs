@@ -1,0 +1,431 @@
+//! The committed view: every row but the messages, as it is on disk. All that is read is read from here.
+//!
+//! It changes only by [`Tables::apply`], after the frame that holds the writes is durable, and by [`Tables::load`] when
+//! a server starts. It decides nothing. Of items it keeps the head of each group and the counters of content, never a
+//! body, so that its size depends on people and groups and not on history; `limits.rs` bounds it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use crate::core::listener::Sight;
+use crate::core::rows::{
+    CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, InviteRow, ItemRow, MemberRow, Meta, SendRow,
+    SendWindow, UserRow, Write,
+};
+use crate::core::visible::Span;
+use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, UserId};
+
+/// Where a group stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks {
+    /// The highest msgid.
+    pub head: MessageId,
+    /// Content items up to there.
+    pub content: u64,
+}
+
+/// How many rows there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Users.
+    pub users: usize,
+    /// Groups, dead ones included.
+    pub groups: usize,
+    /// Devices, revoked ones included.
+    pub devices: usize,
+    /// Devices that are not revoked.
+    pub devices_live: usize,
+    /// Memberships, former ones included.
+    pub memberships: usize,
+    /// Cursors and read marks.
+    pub cursors: usize,
+    /// Invites, used and expired ones included.
+    pub invites: usize,
+    /// Items since the store was made.
+    pub items: u64,
+}
+
+/// All resident rows.
+#[derive(Default)]
+pub struct Tables {
+    groups: BTreeMap<GroupId, GroupRow>,
+    marks: BTreeMap<GroupId, Marks>,
+    present: BTreeMap<GroupId, usize>,
+    members: BTreeMap<(GroupId, UserId), MemberRow>,
+    memberships: BTreeSet<(UserId, GroupId)>,
+    own: BTreeMap<(GroupId, UserId), u64>,
+    cursors: BTreeMap<(GroupId, UserId, DeviceId), CursorRow>,
+    users: BTreeMap<UserId, UserRow>,
+    handles: BTreeMap<Handle, UserId>,
+    devices: BTreeMap<DeviceId, DeviceRow>,
+    devices_of: BTreeSet<(UserId, DeviceId)>,
+    keys: BTreeMap<DeviceKey, DeviceId>,
+    revoked: usize,
+    invites: BTreeMap<CodeHash, InviteRow>,
+    expiries: BTreeSet<(u64, CodeHash)>,
+    sends: BTreeMap<(DeviceId, ClientSeq), SendRow>,
+    windows: BTreeMap<DeviceId, SendWindow>,
+    meta: BTreeMap<Meta, u64>,
+    items: u64,
+}
+
+// ---- how it changes ---------------------------------------------------------------------------------------------------
+
+impl Tables {
+    /// An empty server.
+    #[must_use]
+    pub fn new() -> Tables {
+        Tables::default()
+    }
+
+    /// Takes a row read from the index at a start, in any order. Of an item only head and counters are taken, so the
+    /// last item of each group and the last content item of each of its authors are enough.
+    pub fn load(&mut self, write: Write) {
+        self.change(&write);
+    }
+
+    /// Takes the writes of a frame that is durable now, in their order.
+    pub fn apply(&mut self, writes: &[Write]) {
+        for write in writes {
+            self.change(write);
+        }
+    }
+
+    fn change(&mut self, write: &Write) {
+        match write {
+            Write::Group(group, row) => {
+                self.raise(*group, Marks { head: row.head_mark, content: row.content_mark });
+                self.groups.insert(*group, row.clone());
+            }
+            Write::Member(group, user, row) => self.put_member(*group, *user, row),
+            Write::Cursor(group, user, device, row) => {
+                self.cursors.insert((*group, *user, *device), *row);
+            }
+            Write::User(user, row) => self.put_user(*user, row),
+            Write::Device(device, row) => self.put_device(*device, row),
+            Write::Invite(code, row) => {
+                self.drop_invite(*code);
+                self.expiries.insert((row.expires_ms, *code));
+                self.invites.insert(*code, row.clone());
+            }
+            Write::InviteGone(code) => self.drop_invite(*code),
+            Write::Item(item) => self.put_item(item),
+            Write::Send(device, seq, row) => {
+                self.sends.insert((*device, *seq), *row);
+            }
+            Write::SendGone(device, seq) => {
+                self.sends.remove(&(*device, *seq));
+            }
+            Write::SendWindow(device, window) => {
+                self.windows.insert(*device, *window);
+            }
+            Write::Meta(meta, value) => {
+                self.meta.insert(*meta, *value);
+            }
+        }
+    }
+
+    fn raise(&mut self, group: GroupId, to: Marks) {
+        let marks = self.marks.entry(group).or_default();
+        if to.head > marks.head {
+            self.items += to.head.value() - marks.head.value();
+            *marks = to;
+        }
+    }
+
+    fn put_item(&mut self, item: &ItemRow) {
+        self.raise(item.group, Marks { head: item.msgid, content: item.content_ordinal });
+        if item.content.is_content() {
+            let own = self.own.entry((item.group, item.author)).or_default();
+            *own = item.own_ordinal.max(*own);
+        }
+    }
+
+    fn put_member(&mut self, group: GroupId, user: UserId, row: &MemberRow) {
+        let is = row.is_member();
+        let was = self.members.insert((group, user), row.clone()).is_some_and(|row| row.is_member());
+        self.memberships.insert((user, group));
+        let present = self.present.entry(group).or_default();
+        *present = present.saturating_add(usize::from(is)).saturating_sub(usize::from(was));
+    }
+
+    fn put_user(&mut self, user: UserId, row: &UserRow) {
+        if let Some(before) = self.users.insert(user, row.clone()) {
+            self.handles.remove(&before.handle);
+        }
+        self.handles.insert(row.handle.clone(), user);
+    }
+
+    fn put_device(&mut self, device: DeviceId, row: &DeviceRow) {
+        if let Some(before) = self.devices.insert(device, row.clone()) {
+            self.keys.remove(&before.key);
+            self.revoked -= usize::from(before.revoked_ms.is_some());
+        }
+        self.revoked += usize::from(row.revoked_ms.is_some());
+        self.keys.insert(row.key, device);
+        self.devices_of.insert((row.user, device));
+    }
+
+    fn drop_invite(&mut self, code: CodeHash) {
+        if let Some(before) = self.invites.remove(&code) {
+            self.expiries.remove(&(before.expires_ms, code));
+        }
+    }
+}
+
+// ---- groups and members -----------------------------------------------------------------------------------------------
+
+impl Tables {
+    /// A group.
+    #[must_use]
+    pub fn group(&self, group: GroupId) -> Option<&GroupRow> {
+        self.groups.get(&group)
+    }
+
+    /// Head and content of a group; none where nothing of it is known.
+    #[must_use]
+    pub fn marks(&self, group: GroupId) -> Option<Marks> {
+        self.marks.get(&group).copied()
+    }
+
+    /// The highest committed msgid of a group; zero where there is no such group.
+    #[must_use]
+    pub fn head(&self, group: GroupId) -> MessageId {
+        self.marks(group).map_or(MessageId::ZERO, |marks| marks.head)
+    }
+
+    /// Content items of a group.
+    #[must_use]
+    pub fn content(&self, group: GroupId) -> u64 {
+        self.marks(group).map_or(0, |marks| marks.content)
+    }
+
+    /// Content items of a user in a group.
+    #[must_use]
+    pub fn own(&self, group: GroupId, user: UserId) -> u64 {
+        self.own.get(&(group, user)).copied().unwrap_or(0)
+    }
+
+    /// The first item of a group that retention has kept.
+    #[must_use]
+    pub fn first_kept(&self, group: GroupId) -> MessageId {
+        self.group(group).map_or(MessageId::new(1), |row| row.first_kept)
+    }
+
+    /// A member, current or former.
+    #[must_use]
+    pub fn member(&self, group: GroupId, user: UserId) -> Option<&MemberRow> {
+        self.members.get(&(group, user))
+    }
+
+    /// Members of a group above a user id, by user id, former ones included; see [`MemberRow::is_member`].
+    pub fn members(&self, group: GroupId, after: UserId) -> impl Iterator<Item = (UserId, &MemberRow)> {
+        let range = (Bound::Excluded((group, after)), Bound::Included((group, UserId::new(u32::MAX))));
+        self.members.range(range).map(|((_, user), row)| (*user, row))
+    }
+
+    /// How many current members a group has.
+    #[must_use]
+    pub fn member_count(&self, group: GroupId) -> usize {
+        self.present.get(&group).copied().unwrap_or(0)
+    }
+
+    /// Groups that a user belongs or belonged to, above a group id, by group id.
+    pub fn groups_of(&self, user: UserId, after: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        let range = (Bound::Excluded((user, after)), Bound::Included((user, GroupId::MAX)));
+        self.memberships.range(range).map(|(_, group)| *group)
+    }
+
+    /// Whether a user may know of a group: belongs or belonged to it.
+    #[must_use]
+    pub fn is_group_known_to(&self, user: UserId, group: GroupId) -> bool {
+        self.memberships.contains(&(user, group))
+    }
+}
+
+// ---- what a user may see ----------------------------------------------------------------------------------------------
+
+impl Tables {
+    /// Whether a user may see an item, by any road. An item below first kept is gone, and nobody sees it.
+    #[must_use]
+    pub fn may_see(&self, user: UserId, group: GroupId, msgid: MessageId) -> bool {
+        msgid >= self.first_kept(group)
+            && self.member(group, user).is_some_and(|row| row.may_see(msgid, self.head(group)))
+    }
+
+    /// What a user may see of a group above a msgid and not below first kept: ascending, without overlaps.
+    pub fn visible(&self, user: UserId, group: GroupId, after: MessageId) -> impl Iterator<Item = Span> + '_ {
+        self.spans(user, group, after.next().max(self.first_kept(group)), self.head(group))
+    }
+
+    /// What a user could have seen of a group above a msgid, had retention not removed it.
+    pub fn gone(&self, user: UserId, group: GroupId, after: MessageId) -> impl Iterator<Item = Span> + '_ {
+        self.spans(user, group, after.next(), self.first_kept(group).previous())
+    }
+
+    fn spans(
+        &self,
+        user: UserId,
+        group: GroupId,
+        first: MessageId,
+        last: MessageId,
+    ) -> impl Iterator<Item = Span> + '_ {
+        let head = self.head(group);
+        let row = self.member(group, user);
+        row.into_iter().flat_map(move |row| row.visible(head)).filter_map(move |span| span.within(first, last))
+    }
+
+    /// The first item above a msgid that a user may see.
+    #[must_use]
+    pub fn next_visible(&self, user: UserId, group: GroupId, after: MessageId) -> Option<MessageId> {
+        self.member(group, user)?.next_visible(after, self.first_kept(group), self.head(group))
+    }
+
+    /// The highest msgid that a user may know of: the head, or for a former member the item that ended the last stay;
+    /// zero for everybody else.
+    #[must_use]
+    pub fn visible_head(&self, user: UserId, group: GroupId) -> MessageId {
+        self.member(group, user).map_or(MessageId::ZERO, |row| row.visible_head(self.head(group)))
+    }
+
+    /// How far a msgid up to which all was given reaches: over invisible and gone ranges to just before the next
+    /// visible item, at most to the visible head. Never below the msgid itself.
+    #[must_use]
+    pub fn covered_to(&self, user: UserId, group: GroupId, given: MessageId) -> MessageId {
+        let end = self.next_visible(user, group, given).map_or(self.visible_head(user, group), MessageId::previous);
+        end.max(given)
+    }
+
+    /// What the listener of a device sees.
+    #[must_use]
+    pub fn sight(&self, user: UserId, device: DeviceId) -> TablesSight<'_> {
+        TablesSight { tables: self, user, device }
+    }
+}
+
+/// The committed view with the eyes of one device.
+#[derive(Clone, Copy)]
+pub struct TablesSight<'a> {
+    tables: &'a Tables,
+    user: UserId,
+    device: DeviceId,
+}
+
+impl Sight for TablesSight<'_> {
+    fn cursor(&self, group: GroupId) -> Option<MessageId> {
+        let cursor = self.tables.cursor(group, self.user, self.device).map(|row| row.msgid);
+        cursor.or_else(|| self.tables.is_group_known_to(self.user, group).then_some(MessageId::ZERO))
+    }
+
+    fn head(&self, group: GroupId) -> MessageId {
+        self.tables.visible_head(self.user, group)
+    }
+
+    fn next_visible(&self, group: GroupId, after: MessageId) -> Option<MessageId> {
+        self.tables.next_visible(self.user, group, after)
+    }
+
+    fn groups(&self, visit: &mut dyn FnMut(GroupId)) {
+        self.tables.groups_of(self.user, GroupId::ZERO).for_each(visit);
+    }
+}
+
+// ---- cursors, people, sends -------------------------------------------------------------------------------------------
+
+impl Tables {
+    /// The cursor of a device, or with device 0 the read mark of a user.
+    #[must_use]
+    pub fn cursor(&self, group: GroupId, user: UserId, device: DeviceId) -> Option<CursorRow> {
+        self.cursors.get(&(group, user, device)).copied()
+    }
+
+    /// The cursors of all devices of a user in a group, revoked ones included, without the read mark.
+    pub fn cursors(&self, group: GroupId, user: UserId) -> impl Iterator<Item = (DeviceId, CursorRow)> + '_ {
+        let from = (group, user, DeviceId::new(1));
+        self.cursors.range(from..=(group, user, DeviceId::new(u32::MAX))).map(|((_, _, device), row)| (*device, *row))
+    }
+
+    /// A user.
+    #[must_use]
+    pub fn user(&self, user: UserId) -> Option<&UserRow> {
+        self.users.get(&user)
+    }
+
+    /// Users above a user id, by user id.
+    pub fn users(&self, after: UserId) -> impl Iterator<Item = (UserId, &UserRow)> {
+        self.users.range((Bound::Excluded(after), Bound::Unbounded)).map(|(user, row)| (*user, row))
+    }
+
+    /// The user with this handle.
+    #[must_use]
+    pub fn user_by_handle(&self, handle: &Handle) -> Option<UserId> {
+        self.handles.get(handle).copied()
+    }
+
+    /// A device, revoked or not.
+    #[must_use]
+    pub fn device(&self, device: DeviceId) -> Option<&DeviceRow> {
+        self.devices.get(&device)
+    }
+
+    /// The device with this key, revoked or not.
+    #[must_use]
+    pub fn device_by_key(&self, key: DeviceKey) -> Option<DeviceId> {
+        self.keys.get(&key).copied()
+    }
+
+    /// Devices of a user above a device id, by device id, revoked ones included.
+    pub fn devices_of(&self, user: UserId, after: DeviceId) -> impl Iterator<Item = (DeviceId, &DeviceRow)> {
+        let range = (Bound::Excluded((user, after)), Bound::Included((user, DeviceId::new(u32::MAX))));
+        self.devices_of.range(range).filter_map(|(_, device)| Some((*device, self.devices.get(device)?)))
+    }
+
+    /// An invite, open, used or expired.
+    #[must_use]
+    pub fn invite(&self, code: CodeHash) -> Option<&InviteRow> {
+        self.invites.get(&code)
+    }
+
+    /// All invites, those that expire first before the others.
+    pub fn invites(&self) -> impl Iterator<Item = (CodeHash, &InviteRow)> {
+        self.expiries.iter().filter_map(|(_, code)| Some((*code, self.invites.get(code)?)))
+    }
+
+    /// The window of a device's sends.
+    #[must_use]
+    pub fn window(&self, device: DeviceId) -> Option<SendWindow> {
+        self.windows.get(&device).copied()
+    }
+
+    /// A send of a device that is not forgotten yet.
+    #[must_use]
+    pub fn send(&self, device: DeviceId, seq: ClientSeq) -> Option<SendRow> {
+        self.sends.get(&(device, seq)).copied()
+    }
+
+    /// The numbers of a device's sends that are not forgotten yet, below this one.
+    pub fn sends_below(&self, device: DeviceId, below: ClientSeq) -> impl Iterator<Item = ClientSeq> + '_ {
+        self.sends.range((device, ClientSeq::ZERO)..(device, below)).map(|((_, seq), _)| *seq)
+    }
+
+    /// A counter or mark; zero where it was never set.
+    #[must_use]
+    pub fn meta(&self, meta: Meta) -> u64 {
+        self.meta.get(&meta).copied().unwrap_or(0)
+    }
+
+    /// How many rows there are.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            users: self.users.len(),
+            groups: self.groups.len(),
+            devices: self.devices.len(),
+            devices_live: self.devices.len() - self.revoked,
+            memberships: self.members.len(),
+            cursors: self.cursors.len(),
+            invites: self.invites.len(),
+            items: self.items,
+        }
+    }
+}
