@@ -128,7 +128,7 @@ pub const UDP_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 /// What one user may do in a while; the server's settings may say otherwise. More is refused with `slow-down`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemberLimits {
-    /// Sends a second, over a few seconds.
+    /// Sends a second.
     pub sends_per_s: u64,
     /// Bytes of sends a day.
     pub send_bytes_per_day: u64,
@@ -142,10 +142,10 @@ impl Default for MemberLimits {
     /// Far above what people do, and below what fills a disk in a night.
     fn default() -> MemberLimits {
         MemberLimits {
-            sends_per_s: 1_000,
-            send_bytes_per_day: 1024 * 1024 * 1024,
-            groups_per_day: 500,
-            additions_per_day: 10_000,
+            sends_per_s: 2_000,
+            send_bytes_per_day: 4 << 30,
+            groups_per_day: 1_000,
+            additions_per_day: 50_000,
         }
     }
 }
