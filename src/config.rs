@@ -15,7 +15,8 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use crate::limits::{self, MemberLimits};
+use crate::core::state::{Rate, Settings, Who};
+use crate::limits;
 use crate::telemetry::LogFormat;
 
 /// The file that is read where none is named; it need not exist.
@@ -87,8 +88,8 @@ pub struct Config {
     pub advertise: Option<Advertise>,
     /// What to do with another server key than the recorded one.
     pub other_key: OtherKey,
-    /// What one user may do.
-    pub members: MemberLimits,
+    /// What members may do, and how much of it.
+    pub members: Settings,
     /// A connection on which nothing comes for this long is given up, in ms.
     pub idle_ms: u64,
     /// How log lines look.
@@ -103,7 +104,7 @@ impl Default for Config {
             certs: PathBuf::from(CERTS_DEFAULT),
             advertise: None,
             other_key: OtherKey::Refuse,
-            members: MemberLimits::default(),
+            members: Settings::default(),
             idle_ms: limits::IDLE_MS_MAX,
             log_format: LogFormat::Human,
         }
@@ -195,6 +196,8 @@ struct FileSettings {
     #[serde(default)]
     limits: FileLimits,
     #[serde(default)]
+    groups: FileGroups,
+    #[serde(default)]
     log: FileLog,
 }
 
@@ -206,6 +209,13 @@ struct FileLimits {
     groups_per_day: Option<u64>,
     additions_per_day: Option<u64>,
     idle_s: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileGroups {
+    create: Option<String>,
+    add: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -265,7 +275,7 @@ impl Config {
             certs,
             advertise: value(advertise, |text| text.parse())?,
             other_key: if flags.new_pin { OtherKey::Accept } else { OtherKey::Refuse },
-            members: member_limits(path, &settings.limits)?,
+            members: members(path, &settings.limits, settings.groups)?,
             idle_ms: idle_ms(path, &settings.limits)?,
             log_format: value(format, log_format)?.unwrap_or_default(),
         })
@@ -315,27 +325,32 @@ fn not_empty(origin: &str, folder: &Path) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn member_limits(path: &Path, given: &FileLimits) -> Result<MemberLimits, ConfigError> {
-    let default = MemberLimits::default();
+fn everyone_or_operators(text: &str) -> Result<Who, &'static str> {
+    match text {
+        "everyone" => Ok(Who::Everyone),
+        "operators" => Ok(Who::Operators),
+        _ => Err("it is neither everyone nor operators"),
+    }
+}
+
+fn members(path: &Path, given: &FileLimits, groups: FileGroups) -> Result<Settings, ConfigError> {
+    let default = Settings::default();
     let most = u64::from(u32::MAX);
-    let body = limits::ITEM_BYTES_MAX as u64;
-    Ok(MemberLimits {
-        sends_per_s: number(path, "sends_per_second", given.sends_per_second, default.sends_per_s, 1..=most)?,
-        send_bytes_per_day: number(
-            path,
-            "send_bytes_per_day",
-            given.send_bytes_per_day,
-            default.send_bytes_per_day,
-            body..=1 << 50,
-        )?,
-        groups_per_day: number(path, "groups_per_day", given.groups_per_day, default.groups_per_day, 1..=most)?,
-        additions_per_day: number(
-            path,
-            "additions_per_day",
-            given.additions_per_day,
-            default.additions_per_day,
-            1..=most,
-        )?,
+    let rate = |key: &str, given: Option<u64>, default: Rate, least: u64, most: u64| {
+        number(path, key, given, default.amount, least..=most).map(|amount| Rate { amount, ..default })
+    };
+    let who = |key: &str, given: Option<String>, default: Who| {
+        let given = given.map(|text| (format!("groups.{key} in {}", path.display()), text));
+        value(given, everyone_or_operators).map(|who| who.unwrap_or(default))
+    };
+    let item = limits::ITEM_BYTES_MAX as u64;
+    Ok(Settings {
+        sends: rate("sends_per_second", given.sends_per_second, default.sends, 1, most)?,
+        bytes: rate("send_bytes_per_day", given.send_bytes_per_day, default.bytes, item, 1 << 50)?,
+        groups: rate("groups_per_day", given.groups_per_day, default.groups, 1, most)?,
+        additions: rate("additions_per_day", given.additions_per_day, default.additions, 1, most)?,
+        who_creates_groups: who("create", groups.create, default.who_creates_groups)?,
+        who_adds: who("add", groups.add, default.who_adds)?,
     })
 }
 
@@ -382,7 +397,7 @@ mod tests {
         let config = Config::resolve(&ServeFlags::default(), None).unwrap();
         assert_eq!(config, Config::default());
         assert_eq!(config.listen.to_string(), "[::]:4433");
-        assert_eq!(file("").unwrap().members, MemberLimits::default());
+        assert_eq!(file("").unwrap().members, Settings::default());
     }
 
     #[test]
@@ -434,12 +449,27 @@ mod tests {
             ("listen = 'here'", "listen in dir/gaggle.toml"),
             ("advertise = 'here'", "advertise in dir/gaggle.toml"),
             ("[log]\nformat = 'loud'", "log.format"),
+            ("[groups]\ncreate = 'nobody'", "groups.create"),
+            ("[groups]\nadd = ''", "groups.add"),
         ] {
             let told = refused(text);
             assert!(told.contains(key), "{told}");
         }
         assert!(refused("listen = 4433").contains("line 1"));
         assert!(refused("listen = ").contains("line 1"));
+    }
+
+    #[test]
+    fn what_members_may_do_is_what_the_file_says() {
+        let members = file(
+            "[limits]\nsends_per_second = 5\nsend_bytes_per_day = 1000000\ngroups_per_day = 2\nadditions_per_day = 7\n\
+             [groups]\ncreate = 'operators'\nadd = 'everyone'",
+        )
+        .unwrap()
+        .members;
+        assert_eq!((members.sends, members.bytes), (Rate::a_second(5), Rate::a_day(1_000_000)));
+        assert_eq!((members.groups, members.additions), (Rate::a_day(2), Rate::a_day(7)));
+        assert_eq!((members.who_creates_groups, members.who_adds), (Who::Operators, Who::Everyone));
     }
 
     #[test]
@@ -509,8 +539,8 @@ mod tests {
                 sends >> 1, bytes >> 1, idle >> 1,
             );
             if let Ok(config) = file(&text) {
-                prop_assert!(config.members.sends_per_s > 0 && config.idle_ms >= 3 * limits::KEEP_ALIVE_MS);
-                prop_assert!(config.members.send_bytes_per_day >= limits::ITEM_BYTES_MAX as u64);
+                prop_assert!(config.members.sends.amount > 0 && config.idle_ms >= 3 * limits::KEEP_ALIVE_MS);
+                prop_assert!(config.members.bytes.amount >= limits::ITEM_BYTES_MAX as u64);
             }
             let flags = ServeFlags { listen: Some(listen.clone()), ..ServeFlags::default() };
             match Config::resolve(&flags, None) {

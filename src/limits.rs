@@ -125,31 +125,6 @@ pub const DATAGRAM_BYTES_MAX: usize = 16 * 1024;
 /// Size of the UDP socket buffers, in bytes (measured: six times the fan-out of the default).
 pub const UDP_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
-/// What one user may do in a while; the server's settings may say otherwise. More is refused with `slow-down`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemberLimits {
-    /// Sends a second.
-    pub sends_per_s: u64,
-    /// Bytes of sends a day.
-    pub send_bytes_per_day: u64,
-    /// Groups made a day.
-    pub groups_per_day: u64,
-    /// Users added to groups and invited a day.
-    pub additions_per_day: u64,
-}
-
-impl Default for MemberLimits {
-    /// Far above what people do, and below what fills a disk in a night.
-    fn default() -> MemberLimits {
-        MemberLimits {
-            sends_per_s: 2_000,
-            send_bytes_per_day: 4 << 30,
-            groups_per_day: 1_000,
-            additions_per_day: 50_000,
-        }
-    }
-}
-
 /// Commands that wait for the writer. Full means: stop reading that stream.
 pub const COMMANDS_QUEUED_MAX: usize = 4_096;
 /// Commands of one batch, thus of one frame of the log.
