@@ -55,6 +55,10 @@ macro_rules! frames {
         /// Number and name of every frame, for tests, logs and documentation.
         pub const ALL: &[(u16, &str)] = &[$(($number, stringify!($name)),)*];
 
+        /// The names of each frame's fields.
+        #[cfg(test)]
+        pub(crate) const FIELDS: &[(u16, &[&str])] = &[$(($number, &[$(stringify!($field),)*]),)*];
+
         /// Decodes a frame of whatever type and encodes it again; none where the type is unknown.
         #[cfg(test)]
         pub(crate) fn again(raw: &crate::wire::codec::RawFrame) -> Option<Result<Bytes, crate::wire::WireError>> {

@@ -7,6 +7,8 @@
 mod bounded;
 pub mod code;
 pub mod codec;
+#[cfg(test)]
+mod document;
 mod error;
 pub mod frame;
 #[cfg(test)]
