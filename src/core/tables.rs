@@ -321,8 +321,8 @@ impl Sight for TablesSight<'_> {
         self.tables.visible_head(self.user, group)
     }
 
-    fn next_visible(&self, group: GroupId, after: MessageId) -> Option<MessageId> {
-        self.tables.next_visible(self.user, group, after)
+    fn next_span(&self, group: GroupId, after: MessageId) -> Option<Span> {
+        self.tables.visible(self.user, group, after).next()
     }
 
     fn groups(&self, visit: &mut dyn FnMut(GroupId)) {
