@@ -5,6 +5,7 @@
 //! It is not a model of speed.
 
 mod content;
+mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -15,6 +16,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use self::content::Content;
+use self::names::NameChange;
 use crate::disk::{Disk, DiskError, File, Lock};
 
 /// A simulated disk. A clone is another handle on the same disk.
@@ -85,14 +87,6 @@ struct State {
     counts: Counts,
     trace: Option<Vec<Operation>>,
     free_bytes: u64,
-}
-
-/// A change of names that is not durable until its folder is synced.
-#[derive(Debug)]
-enum NameChange {
-    Create(PathBuf, Node),
-    Rename(PathBuf, PathBuf),
-    Remove(PathBuf),
 }
 
 /// What is to go wrong: the part of a path that it concerns, and how often.
@@ -325,30 +319,6 @@ impl State {
                 Ok(())
             }
             None => Err(error(action, path, ErrorKind::StorageFull, "no space left on the simulated disk")),
-        }
-    }
-}
-
-impl NameChange {
-    fn folder(&self) -> &Path {
-        match self {
-            NameChange::Create(path, _) | NameChange::Remove(path) | NameChange::Rename(_, path) => above(path),
-        }
-    }
-
-    fn make(&self, names: &mut BTreeMap<PathBuf, Node>) {
-        match self {
-            NameChange::Create(path, node) => {
-                names.insert(path.clone(), Arc::clone(node));
-            }
-            NameChange::Rename(from, to) => {
-                if let Some(node) = names.remove(from) {
-                    names.insert(to.clone(), node);
-                }
-            }
-            NameChange::Remove(path) => {
-                names.remove(path);
-            }
         }
     }
 }
