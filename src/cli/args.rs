@@ -93,15 +93,18 @@ pub struct Common {
     /// time before anybody has joined, and for the day when the operator has lost every device.
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub operator: bool,
-    /// The server's folder of keys, for serve and --operator
-    #[arg(long, global = true, value_name = "DIR", default_value = "certs", help_heading = EVERYWHERE)]
-    pub certs: PathBuf,
+    /// The server's folder of keys, for serve and --operator [default: certs]
+    #[arg(long, global = true, env = "GAGGLE_CERTS", hide_env_values = true, value_name = "DIR", help_heading = EVERYWHERE)]
+    pub certs: Option<PathBuf>,
     /// Where the server is, with --operator
     #[arg(long, global = true, value_name = "HOST:PORT", default_value = "localhost:4433", help_heading = EVERYWHERE)]
     pub server: String,
 }
 
 const EVERYWHERE: &str = "Everywhere";
+
+/// The server's folder of keys where none is named.
+pub const CERTS_DEFAULT: &str = "certs";
 
 /// The commands.
 #[derive(Debug, Subcommand)]

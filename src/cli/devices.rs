@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 
-use crate::cli::when;
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::{invite, visible, when};
+use crate::client::{Client, Device};
 use crate::ids::DeviceId;
 
 /// What can be done to devices.
@@ -61,4 +65,79 @@ pub struct AddArgs {
     /// How long the link is good for: 90s, 30m, 24h, 7d; at most 30d
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = when::parse_span)]
     pub expires: Duration,
+}
+
+#[derive(Debug, Serialize)]
+struct DeviceJson<'a> {
+    device: String,
+    name: &'a str,
+    enrolled_ms: u64,
+    online: bool,
+    revoked: bool,
+    this: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct DoneJson {
+    device: String,
+}
+
+/// Does it.
+///
+/// # Errors
+/// Where the server refuses or is out of reach.
+pub async fn run(context: &Context, command: &DevicesCommand) -> Result<Exit, CliError> {
+    let client = context.anyone().await?;
+    let done = match command {
+        DevicesCommand::List(args) => list(context, &client, args.whose.as_deref()).await,
+        DevicesCommand::Add(args) => {
+            let link = client.add_device(args.whose.as_deref(), args.expires).await?;
+            invite::print(context, &link, args.whose.as_deref())
+        }
+        DevicesCommand::Rename { device, name } => {
+            client.rename_device(*device, name).await?;
+            tell(context, *device, &format!("{device} is called \"{}\" now", visible::name(name)))
+        }
+        DevicesCommand::Revoke { device } => {
+            client.revoke_device(*device).await?;
+            tell(context, *device, &format!("{device} is shut out"))
+        }
+    };
+    client.close().await;
+    done
+}
+
+async fn list(context: &Context, client: &Client, whose: Option<&str>) -> Result<Exit, CliError> {
+    let this = if context.common.operator { None } else { Some(context.profile()?.account()?.device) };
+    for device in client.devices(whose).await? {
+        let this = this == Some(device.device);
+        let json = DeviceJson {
+            device: device.device.to_string(),
+            name: &device.name,
+            enrolled_ms: device.enrolled_ms,
+            online: device.online,
+            revoked: device.revoked,
+            this,
+        };
+        let mark = if this { "  (this one)" } else { "" };
+        let (state, since) = (state(&device), when::day(device.enrolled_ms));
+        let text =
+            format!("{:<4} {since}  {state:<8} {}{mark}", device.device.to_string(), visible::name(&device.name));
+        context.output.record(&text, &json)?;
+    }
+    Ok(Exit::Done)
+}
+
+const fn state(device: &Device) -> &'static str {
+    match (device.revoked, device.online) {
+        (true, _) => "revoked",
+        (false, true) => "online",
+        (false, false) => "offline",
+    }
+}
+
+fn tell(context: &Context, device: DeviceId, words: &str) -> Result<Exit, CliError> {
+    context.output.record("", &DoneJson { device: device.to_string() })?;
+    context.output.words(words);
+    Ok(Exit::Done)
 }

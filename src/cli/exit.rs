@@ -115,6 +115,29 @@ impl CliError {
         }
     }
 
+    /// The same error with one more advice, on a line of its own.
+    #[must_use]
+    pub fn advise_also(self, more: &str) -> CliError {
+        match self {
+            CliError::Said { exit, words, advice } if advice.is_empty() => {
+                CliError::Said { exit, words, advice: more.to_owned() }
+            }
+            CliError::Said { exit, words, advice } => {
+                CliError::Said { exit, words, advice: format!("{advice}\n  {more}") }
+            }
+            CliError::BrokenPipe => CliError::BrokenPipe,
+        }
+    }
+
+    /// The same error, said of this place: `line 3: `.
+    #[must_use]
+    pub fn at(self, place: &str) -> CliError {
+        match self {
+            CliError::Said { exit, words, advice } => CliError::Said { exit, words: format!("{place}{words}"), advice },
+            CliError::BrokenPipe => CliError::BrokenPipe,
+        }
+    }
+
     /// The exit code. A reader that has gone had what it wanted.
     #[must_use]
     pub const fn exit(&self) -> Exit {

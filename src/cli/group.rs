@@ -1,6 +1,14 @@
 //! `gaggle group`: makes groups, shows them, changes who is in them.
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::cli::context::{self, Context};
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::known::Known;
+use crate::cli::visible;
+use crate::client::{Client, History, Profile};
+use crate::ids::{GroupId, MessageId};
 
 /// What can be done to groups.
 #[derive(Debug, Clone, Subcommand)]
@@ -70,4 +78,132 @@ pub struct MemberArgs {
     pub group: String,
     /// The user's handle
     pub handle: String,
+}
+
+#[derive(Debug, Serialize)]
+struct GroupJson<'a> {
+    group: String,
+    name: &'a str,
+    role: &'static str,
+    members: u32,
+    head: u64,
+    cursor: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct MemberJson<'a> {
+    user: String,
+    handle: &'a str,
+    role: &'static str,
+    joined: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ChangedJson<'a> {
+    group: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    msgid: Option<u64>,
+}
+
+/// Does it.
+///
+/// # Errors
+/// Where the server refuses or is out of reach.
+pub async fn run(context: &Context, command: &GroupCommand) -> Result<Exit, CliError> {
+    let (profile, client) = context.member().await?;
+    let done = act(context, &profile, &client, command).await;
+    client.close().await;
+    done
+}
+
+async fn act(context: &Context, profile: &Profile, client: &Client, command: &GroupCommand) -> Result<Exit, CliError> {
+    match command {
+        GroupCommand::Create(args) => create(context, profile, client, args).await,
+        GroupCommand::List => list(context, profile, client).await,
+        GroupCommand::Members { group } => {
+            members(context, client, context::group(client, profile, group).await?).await
+        }
+        GroupCommand::Add(MemberArgs { group, handle }) => {
+            let id = context::group(client, profile, group).await?;
+            let msgid = client.add_member(id, handle).await?;
+            tell(context, id, msgid, &format!("{} is in {} now", visible::name(handle), visible::name(group)))
+        }
+        GroupCommand::Remove(MemberArgs { group, handle }) => {
+            let id = context::group(client, profile, group).await?;
+            let msgid = client.remove_member(id, handle).await?;
+            tell(context, id, msgid, &format!("{} is no longer in {}", visible::name(handle), visible::name(group)))
+        }
+        GroupCommand::Leave { group } => {
+            let id = context::group(client, profile, group).await?;
+            let msgid = client.leave_group(id).await?;
+            tell(context, id, msgid, &format!("you have left {}", visible::name(group)))
+        }
+        GroupCommand::Rename { group, name } => {
+            let id = context::group(client, profile, group).await?;
+            let msgid = client.rename_group(id, name).await?;
+            tell(context, id, msgid, &format!("{id} is called \"{}\" now", visible::name(name)))
+        }
+    }
+}
+
+async fn create(context: &Context, profile: &Profile, client: &Client, args: &CreateArgs) -> Result<Exit, CliError> {
+    let history = if args.full_history { History::Full } else { History::FromJoin };
+    let group = client.create_group(&args.name, history).await?;
+    let json = ChangedJson { group: group.to_string(), name: Some(&args.name), msgid: None };
+    context.output.record(&group.to_string(), &json)?;
+    context.output.words(&format!(
+        "made \"{}\"; bring others in: gaggle invite HANDLE --group {group}",
+        visible::name(&args.name)
+    ));
+    let mut known = Known::load(profile);
+    known.note(group, &args.name);
+    known.save(profile);
+    Ok(Exit::Done)
+}
+
+async fn list(context: &Context, profile: &Profile, client: &Client) -> Result<Exit, CliError> {
+    for group in context::fetch(client, profile).await? {
+        let json = GroupJson {
+            group: group.group.to_string(),
+            name: &group.name,
+            role: group.role.name(),
+            members: group.members,
+            head: group.head.value(),
+            cursor: group.cursor.value(),
+        };
+        let text = format!(
+            "{:<4} {:<7} {:>4} members  seen {} of {}  {}",
+            group.group.to_string(),
+            group.role.name(),
+            group.members,
+            group.cursor.value(),
+            group.head.value(),
+            visible::name(&group.name)
+        );
+        context.output.record(&text, &json)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn members(context: &Context, client: &Client, group: GroupId) -> Result<Exit, CliError> {
+    for member in client.members(group).await? {
+        let json = MemberJson {
+            user: member.user.to_string(),
+            handle: &member.handle,
+            role: member.role.name(),
+            joined: member.joined.value(),
+        };
+        let text =
+            format!("{:<4} {:<7} {}", member.user.to_string(), member.role.name(), visible::name(&member.handle));
+        context.output.record(&text, &json)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn tell(context: &Context, group: GroupId, msgid: MessageId, words: &str) -> Result<Exit, CliError> {
+    context.output.record("", &ChangedJson { group: group.to_string(), name: None, msgid: Some(msgid.value()) })?;
+    context.output.words(words);
+    Ok(Exit::Done)
 }

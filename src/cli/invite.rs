@@ -3,8 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 
+use crate::cli::context::{self, Context};
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::visible;
 use crate::cli::when;
+use crate::client::Invite;
+use crate::clock;
 
 /// Examples, after the options.
 pub const HELP: &str = "\
@@ -25,4 +31,41 @@ pub struct InviteArgs {
     /// How long the link is good for: 90s, 30m, 24h, 7d; at most 30d
     #[arg(long, value_name = "TIME", default_value = "24h", value_parser = when::parse_span)]
     pub expires: Duration,
+}
+
+#[derive(Debug, Serialize)]
+struct InviteJson<'a> {
+    link: &'a str,
+    handle: Option<&'a str>,
+    expires_ms: u64,
+}
+
+/// Makes the link and prints it.
+///
+/// # Errors
+/// Where the server refuses or is out of reach.
+pub async fn run(context: &Context, args: &InviteArgs) -> Result<Exit, CliError> {
+    let (client, group) = match &args.group {
+        None => (context.anyone().await?, None),
+        Some(named) => {
+            let (profile, client) = context.member().await?;
+            let group = context::group(&client, &profile, named).await?;
+            (client, Some(group))
+        }
+    };
+    let invite = client.invite(&args.handle, group, args.expires).await?;
+    client.close().await;
+    print(context, &invite, Some(&args.handle))
+}
+
+/// Prints a link, in quotes, and how long it is good for.
+///
+/// # Errors
+/// Where stdout cannot be written.
+pub fn print(context: &Context, invite: &Invite, handle: Option<&str>) -> Result<Exit, CliError> {
+    let json = InviteJson { link: &invite.link, handle, expires_ms: invite.expires_ms };
+    context.output.record(&format!("\"{}\"", visible::name(&invite.link)), &json)?;
+    let left = when::span(invite.expires_ms.saturating_sub(clock::now_ms()).saturating_add(999));
+    context.output.words(&format!("it works once, within {left}: gaggle join \"LINK\""));
+    Ok(Exit::Done)
 }

@@ -5,25 +5,34 @@
 //! has seen it.
 
 pub mod args;
+pub mod context;
 pub mod devices;
 pub mod exit;
 pub mod group;
+pub mod input;
+pub mod interrupt;
 pub mod invite;
 pub mod join;
+pub mod known;
 pub mod outbox;
 pub mod output;
+pub mod printer;
 pub mod pull;
+pub mod render;
 pub mod send;
 pub mod serve;
 pub mod skip;
 pub mod status;
 pub mod tail;
+pub mod trouble;
 pub mod users;
 pub mod visible;
 pub mod when;
 
 use std::ffi::OsString;
 
+use args::Command;
+use context::Context;
 use exit::{CliError, Exit};
 use output::Output;
 
@@ -34,17 +43,38 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return output::usage(&error),
     };
-    let output = Output::new(cli.common.json, cli.common.quiet);
-    let ended = run(&cli, output);
-    match ended {
+    let context = Context { output: Output::new(cli.common.json, cli.common.quiet), common: cli.common };
+    match run(&context, &cli.command) {
         Ok(exit) => exit,
         Err(error) => {
-            output.error(&error);
+            context.output.error(&error);
             error.exit()
         }
     }
 }
 
-fn run(_cli: &args::Cli, _output: Output) -> Result<Exit, CliError> {
-    Ok(Exit::Done)
+fn run(context: &Context, command: &Command) -> Result<Exit, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| CliError::failed(format!("failed to start: {error}")))?;
+    let ended = runtime.block_on(dispatch(context, command));
+    // Whatever still waits for a disk or a name must not keep a finished command from ending.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn dispatch(context: &Context, command: &Command) -> Result<Exit, CliError> {
+    match command {
+        Command::Serve(args) => serve::run(context, args).await,
+        Command::Join(args) => join::run(context, args).await,
+        Command::Invite(args) => invite::run(context, args).await,
+        Command::Devices(command) => devices::run(context, command).await,
+        Command::Group(command) => group::run(context, command).await,
+        Command::Send(args) => send::run(context, args).await,
+        Command::Outbox(command) => outbox::run(context, command).await,
+        Command::Tail(args) => tail::run(context, args).await,
+        Command::Skip(args) => skip::run(context, args).await,
+        Command::Pull(args) => pull::run(context, args).await,
+        Command::Users => users::run(context).await,
+        Command::Status => status::run(context).await,
+    }
 }

@@ -1,7 +1,15 @@
 //! `gaggle outbox`: shows, sends and withdraws what this profile has still to send.
 
-use clap::{Args, Subcommand};
+use std::collections::VecDeque;
+use std::time::Duration;
 
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::send::{self, Waiting};
+use crate::client::{EntryState, OutboxEntry};
 use crate::ids::ClientSeq;
 
 /// What can be done to the outbox.
@@ -39,4 +47,83 @@ pub struct DropArgs {
     /// Everything that was never tried
     #[arg(long, conflicts_with = "numbers")]
     pub all: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct EntryJson {
+    number: String,
+    group: String,
+    state: &'static str,
+    bytes: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct DroppedJson {
+    number: String,
+}
+
+/// Does it.
+///
+/// # Errors
+/// Where the profile cannot be used, or what is to be dropped was tried.
+pub async fn run(context: &Context, command: &OutboxCommand) -> Result<Exit, CliError> {
+    match command {
+        OutboxCommand::List => list(context),
+        OutboxCommand::Flush => flush(context).await,
+        OutboxCommand::Drop(args) => drop_entries(context, args),
+    }
+}
+
+fn list(context: &Context) -> Result<Exit, CliError> {
+    for entry in context.profile()?.outbox()? {
+        let (number, group, state) = (entry.seq.to_string(), entry.group.to_string(), state(&entry));
+        let text = format!("{number:<5} {group:<4} {state:<8} {} bytes", entry.bytes);
+        context.output.record(&text, &EntryJson { number, group, state, bytes: entry.bytes })?;
+    }
+    Ok(Exit::Done)
+}
+
+const fn state(entry: &OutboxEntry) -> &'static str {
+    match entry.state {
+        EntryState::Waiting => "waiting",
+        EntryState::Attempted => "tried",
+        EntryState::OutcomeUnknown => "unknown",
+    }
+}
+
+async fn flush(context: &Context) -> Result<Exit, CliError> {
+    let (profile, client) = context.member().await?;
+    let open = profile.outbox()?.into_iter().filter(|entry| entry.state != EntryState::OutcomeUnknown);
+    let mut open: VecDeque<ClientSeq> = open.map(|entry| entry.seq).collect();
+    let mut exit = Exit::Done;
+    while let Some(seq) = open.pop_front() {
+        let wait = Duration::from_millis(send::UNREACHABLE_MS_MAX);
+        match client.outcome_within(seq, wait).await? {
+            Some(outcome) => exit = exit.worse(send::report(context, Waiting { seq, line: None }, &outcome)?),
+            None => {
+                let words = format!("{} messages are still queued", open.len().saturating_add(1));
+                let why = client.trouble().map_or_else(|| "no answer yet".to_owned(), |cause| cause.to_string());
+                client.close().await;
+                return Err(CliError::try_again(words).advise(why));
+            }
+        }
+    }
+    client.close().await;
+    Ok(exit)
+}
+
+fn drop_entries(context: &Context, args: &DropArgs) -> Result<Exit, CliError> {
+    let profile = context.profile()?;
+    let waiting = |entry: &OutboxEntry| entry.state == EntryState::Waiting;
+    let numbers = if args.all {
+        profile.outbox()?.iter().filter(|entry| waiting(entry)).map(|entry| entry.seq).collect()
+    } else {
+        args.numbers.clone()
+    };
+    for seq in &numbers {
+        profile.withdraw(*seq)?;
+        context.output.record(&seq.to_string(), &DroppedJson { number: seq.to_string() })?;
+    }
+    context.output.words(&format!("dropped {}; what is left: gaggle outbox list", numbers.len()));
+    Ok(Exit::Done)
 }

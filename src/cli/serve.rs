@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+
 /// Examples, after the options.
 pub const HELP: &str = "\
 Nothing is needed before the first start: keys are made in certs/, messages are kept in data/. Both belong to every \
@@ -36,4 +39,12 @@ pub struct ServeArgs {
     /// Accept that the key in certs/ is another than before; every device must then be invited anew
     #[arg(long)]
     pub new_pin: bool,
+}
+
+/// Serves.
+///
+/// # Errors
+/// Where it does not start, or ends by a fault.
+pub async fn run(_context: &Context, _args: &ServeArgs) -> Result<Exit, CliError> {
+    Err(CliError::failed("this build has no server"))
 }

@@ -1,6 +1,27 @@
 //! `gaggle tail`: listens; prints what this device has not seen, then what comes, and acknowledges what was printed.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use clap::Args;
+use tokio::sync::{mpsc, watch};
+
+use crate::cli::context::{self, Context};
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::known::Known;
+use crate::cli::printer::{self, Line, Progress};
+use crate::cli::render::{self, Form, Names};
+use crate::cli::{interrupt, pull, trouble, visible};
+use crate::client::{
+    Client, ClientOptions, Content, Event, Group, Listener, Outcome, Position, Profile, Received, Role, Subscription,
+};
+use crate::clock;
+use crate::ids::{ClientSeq, GroupId, MessageId};
+
+/// Groups whose news are told one by one at the start; of more only their number is told.
+const GREETED_MAX: usize = 20;
+/// What is printed but not yet out gets so long at the end, for a pipe whose reader is slow.
+const LAST_LINES_WAIT: Duration = Duration::from_secs(1);
 
 /// Examples, after the options.
 pub const HELP: &str = "\
@@ -30,4 +51,311 @@ pub struct TailArgs {
     /// End after so many items
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
+}
+
+/// Listens until it is asked to end, or has printed as much as was asked for.
+///
+/// # Errors
+/// Where another process of the profile listens, or the connection has ended for good.
+pub async fn run(context: &Context, args: &TailArgs) -> Result<Exit, CliError> {
+    let profile = context.profile()?;
+    // A profile that nobody has joined with says so before anything else.
+    profile.account()?;
+    let groups = match (args.after, args.groups.as_slice()) {
+        (None, []) => None,
+        (None, named) => Some(resolve(context, &profile, named).await?),
+        (Some(after), [named]) => match behind(context, &profile, named, after, args.count).await? {
+            Some(group) => Some(vec![group]),
+            None => return Ok(Exit::Done),
+        },
+        (Some(_), _) => {
+            return Err(
+                CliError::failed("--after is a msgid of one group").advise("name one: gaggle tail GROUP --after N")
+            );
+        }
+    };
+    let what = groups.clone().map_or(Subscription::All, Subscription::Groups);
+    let (client, listener) = Client::listen(&profile, ClientOptions::default(), what, None).await?;
+    let (lines, printed) = printer::start(context.output);
+    let queued = profile.outbox()?.iter().map(|entry| entry.seq).collect();
+    let known = Known::load(&profile);
+    let left = args.count.unwrap_or(u64::MAX);
+    let mut tail =
+        Tail { context, profile, client, groups, known, queued, trouble: String::new(), greeted: false, left };
+    tail.listen(listener, lines, printed).await
+}
+
+/// The groups that were named.
+async fn resolve(context: &Context, profile: &Profile, named: &[String]) -> Result<Vec<GroupId>, CliError> {
+    if let Ok(groups) = named.iter().map(|text| text.parse()).collect() {
+        return Ok(groups);
+    }
+    let (_, client) = context.member().await?;
+    let mut groups = Vec::new();
+    for text in named {
+        groups.push(context::group_or_known(&client, profile, text, context.output).await?);
+    }
+    client.close().await;
+    groups.sort_unstable();
+    groups.dedup();
+    Ok(groups)
+}
+
+/// Begins behind a msgid: shows what lies below the mark, and then there is nothing to listen to; or names the group to
+/// listen to, where the mark stands exactly there.
+async fn behind(
+    context: &Context,
+    profile: &Profile,
+    named: &str,
+    after: u64,
+    count: Option<u64>,
+) -> Result<Option<GroupId>, CliError> {
+    let (_, client) = context.member().await?;
+    let groups = context::fetch(&client, profile).await?;
+    let group = match named.parse() {
+        Ok(group) => group,
+        Err(_) => context::by_name(&groups, named)?,
+    };
+    let cursor = groups.iter().find(|known| known.group == group).map_or(0, |known| known.cursor.value());
+    if after > cursor {
+        client.close().await;
+        return Err(CliError::refused(format!(
+            "this device has seen {} up to {cursor}; from {after} on, what lies between would never be seen",
+            visible::name(named)
+        ))
+        .advise(format!("gaggle tail shows it; gaggle skip {group} {after} passes over it on purpose")));
+    }
+    if after == cursor {
+        client.close().await;
+        return Ok(Some(group));
+    }
+    context.output.words(&format!(
+        "{}: seen up to {cursor}; showing what follows {after}, marking nothing",
+        visible::name(named)
+    ));
+    let shown = pull::from(context, &client, group, MessageId::new(after), count).await;
+    client.close().await;
+    shown.map(|()| None)
+}
+
+struct Tail<'a> {
+    context: &'a Context,
+    profile: Profile,
+    client: Client,
+    /// The groups listened to; none: all.
+    groups: Option<Vec<GroupId>>,
+    known: Known,
+    /// What was in the outbox at the start: whoever queued it wants to know how it ends.
+    queued: BTreeSet<ClientSeq>,
+    trouble: String,
+    greeted: bool,
+    /// Items that may still be taken.
+    left: u64,
+}
+
+impl Tail<'_> {
+    async fn listen(
+        &mut self,
+        mut listener: Listener,
+        lines: mpsc::Sender<Line>,
+        mut printed: watch::Receiver<Progress>,
+    ) -> Result<Exit, CliError> {
+        let ended = tokio::select! {
+            ended = self.work(&mut listener, &lines, &mut printed) => ended,
+            () = interrupt::asked() => Ok(()),
+        };
+        drop(lines);
+        // The printer ends when it has written what it holds; one whose reader has stalled is left behind.
+        let drained = async { while printed.changed().await.is_ok() {} };
+        tokio::time::timeout(LAST_LINES_WAIT, drained).await.unwrap_or(());
+        let last = printed.borrow().clone();
+        if let Some(position) = last.position {
+            listener.ack(position);
+        }
+        self.client.clone().close().await;
+        last.failed.map_or(ended, Err)?;
+        Ok(Exit::Done)
+    }
+
+    /// Takes events, hands lines to the printer and acknowledges what it has written.
+    async fn work(
+        &mut self,
+        listener: &mut Listener,
+        lines: &mpsc::Sender<Line>,
+        printed: &mut watch::Receiver<Progress>,
+    ) -> Result<(), CliError> {
+        let mut next: Option<Line> = None;
+        loop {
+            if self.left == 0 && next.is_none() {
+                return Ok(());
+            }
+            tokio::select! {
+                changed = printed.changed() => {
+                    let progress = printed.borrow_and_update().clone();
+                    if let Some(position) = progress.position {
+                        listener.ack(position);
+                    }
+                    if progress.failed.is_some() || changed.is_err() {
+                        return Ok(());
+                    }
+                }
+                room = lines.reserve(), if next.is_some() => match (room, next.take()) {
+                    (Ok(room), Some(line)) => room.send(line),
+                    (Ok(_), None) | (Err(_), _) => return Ok(()),
+                },
+                event = listener.next(), if next.is_none() => match event {
+                    Some(Event::Ended(cause)) => return Err(cause.into()),
+                    Some(event) => next = self.line(event).await?,
+                    None => return Ok(()),
+                },
+            }
+        }
+    }
+
+    /// What an event prints on stdout; what it has to say on stderr is said here.
+    async fn line(&mut self, event: Event) -> Result<Option<Line>, CliError> {
+        match event {
+            Event::Item(received) => return self.item(received).await.map(Some),
+            Event::Gone { position, seen_before: _, group, first, last } => {
+                let label = self.label(group);
+                let text = render::gone(group, first, last, self.form(label.as_deref()))?;
+                return Ok(Some(self.take(text, position)));
+            }
+            Event::Connected(_) => self.connected().await,
+            Event::Disconnected { cause, retry_in: _ } => {
+                let CliError::Said { words, .. } = CliError::from(cause) else { return Ok(None) };
+                if words != self.trouble {
+                    self.context.output.words(&format!("not connected, trying again: {words}"));
+                    self.trouble = words;
+                }
+            }
+            Event::Membership { group, member, msgid: _ } => {
+                if member {
+                    self.learn().await;
+                }
+                let how = if member { "you are in" } else { "you are no longer in" };
+                self.context.output.words(&format!("{how} {}", self.name(group)));
+            }
+            Event::Device { device, name, added } => {
+                let how = if added { "was added to" } else { "is no longer one of" };
+                self.context.output.warn(&format!("{device} \"{}\" {how} your devices", visible::name(&name)));
+            }
+            Event::Settled { seq, outcome } => self.settled(seq, &outcome),
+            Event::Renumbered { from, to } => {
+                let why = "the profile was copied, or restored from a backup";
+                self.context.output.warn(&format!("{from} goes on as {to} in the outbox: {why}"));
+            }
+            Event::InboxLost => self.context.output.warn("the profile's inbox was lost: some items may come again"),
+            Event::Head { .. } | Event::Ended(_) => {}
+        }
+        Ok(None)
+    }
+
+    async fn item(&mut self, received: Received) -> Result<Line, CliError> {
+        let Received { position, seen_before, item } = received;
+        if let Content::Created(name) | Content::Renamed(name) = &item.content {
+            self.known.note(item.group, name);
+        }
+        let users: Vec<_> = render::mentioned(&item).collect();
+        // Without an answer the line shows ids: late handles are better than late messages.
+        let names = if users.is_empty() { Names::new() } else { self.client.names(&users).await.unwrap_or_default() };
+        let label = self.label(item.group);
+        let text = render::item(&item, seen_before, &names, self.form(label.as_deref()))?;
+        Ok(self.take(text, position))
+    }
+
+    fn take(&mut self, text: String, position: Position) -> Line {
+        self.left = self.left.saturating_sub(1);
+        Line { text, position }
+    }
+
+    async fn connected(&mut self) {
+        if self.greeted && !self.trouble.is_empty() {
+            self.context.output.words("connected again");
+        }
+        self.trouble.clear();
+        let groups = self.learn().await;
+        if !self.greeted {
+            self.greeted = true;
+            self.greet(&groups);
+        }
+    }
+
+    /// Looks up how groups are called.
+    async fn learn(&mut self) -> Vec<Group> {
+        // Where that fails the connection has broken again; names are looked up at the next one.
+        let groups = context::fetch(&self.client, &self.profile).await.unwrap_or_default();
+        for group in &groups {
+            self.known.note(group.group, &group.name);
+        }
+        groups
+    }
+
+    fn greet(&self, groups: &[Group]) {
+        let listens = |group: &&Group| match &self.groups {
+            None => group.role != Role::Former || group.cursor < group.head,
+            Some(named) => named.contains(&group.group),
+        };
+        let listened: Vec<&Group> = groups.iter().filter(listens).collect();
+        let (news, seen): (Vec<&Group>, Vec<&Group>) =
+            listened.into_iter().partition(|group| group.cursor < group.head);
+        for group in news.iter().take(GREETED_MAX) {
+            let (cursor, head) = (group.cursor.value(), group.head.value());
+            self.context
+                .output
+                .words(&format!("{}: seen up to {cursor}, the newest is {head}", self.name(group.group)));
+        }
+        if let Some(more) = news.len().checked_sub(GREETED_MAX).filter(|more| *more > 0) {
+            self.context.output.words(&format!("{more} more groups have something new"));
+        }
+        match (news.len(), seen.as_slice()) {
+            (0, []) => self.context.output.words("you are in no group yet; listening (Ctrl-C ends)"),
+            (0, [only]) => {
+                let head = only.head.value();
+                self.context
+                    .output
+                    .words(&format!("{}: all {head} seen; listening (Ctrl-C ends)", self.name(only.group)));
+            }
+            (0, all) => {
+                self.context.output.words(&format!("{} groups, everything seen; listening (Ctrl-C ends)", all.len()));
+            }
+            (_, _) => {}
+        }
+    }
+
+    fn settled(&mut self, seq: ClientSeq, outcome: &Outcome) {
+        let was_queued = self.queued.remove(&seq);
+        match outcome {
+            Outcome::Sent { group, msgid, .. } if was_queued => {
+                let name = self.name(*group);
+                self.context.output.words(&format!("{seq} of the outbox is sent: {name} {}", msgid.value()));
+            }
+            Outcome::Sent { .. } | Outcome::Withdrawn => {}
+            Outcome::Refused(refusal) if was_queued => {
+                self.context.output.error(&trouble::refusal(refusal).at(&format!("{seq} of the outbox: ")));
+            }
+            Outcome::Refused(_) => {}
+            Outcome::Unknown => self.context.output.warn(&format!(
+                "the server no longer knows whether {seq} of the outbox was stored; look with gaggle pull, then gaggle outbox drop"
+            )),
+        }
+    }
+
+    fn name(&self, group: GroupId) -> String {
+        match self.known.name(group) {
+            Some(name) if self.known.named(name).len() > 1 => format!("{} {group}", visible::name(name)),
+            Some(name) => visible::name(name),
+            None => group.to_string(),
+        }
+    }
+
+    /// What a line calls its group: nothing where it can be only one.
+    fn label(&self, group: GroupId) -> Option<String> {
+        let single = self.groups.as_ref().is_some_and(|groups| groups.len() == 1);
+        if single { None } else { Some(self.name(group)) }
+    }
+
+    fn form<'b>(&self, label: Option<&'b str>) -> Form<'b> {
+        Form { json: self.context.output.is_json(), label, now_ms: clock::now_ms() }
+    }
 }

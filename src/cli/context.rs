@@ -1,0 +1,196 @@
+//! What every command begins with: which profile, which client, which group is meant.
+//!
+//! Holds no state beyond the options. A group's name is looked up at the server; where that is out of reach, in the
+//! list that the last command of this profile has left ([`crate::cli::known`]).
+
+use std::env;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::cli::args::Common;
+use crate::cli::exit::CliError;
+use crate::cli::known::Known;
+use crate::cli::output::Output;
+use crate::cli::visible;
+use crate::client::{Client, ClientOptions, Group, Profile, RequestError, Role};
+use crate::disk::SharedDisk;
+use crate::disk::real::RealDisk;
+use crate::ids::GroupId;
+
+const FOLDER: &str = "gaggle";
+
+/// The options of every command, and how to print.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// What was typed.
+    pub common: Common,
+    /// How to print.
+    pub output: Output,
+}
+
+impl Context {
+    /// The disk of this machine.
+    #[must_use]
+    pub fn disk() -> SharedDisk {
+        Arc::new(RealDisk)
+    }
+
+    /// The profile that is meant.
+    ///
+    /// # Errors
+    /// Where there is neither an option nor a folder of this user, or the operator key was asked for.
+    pub fn profile(&self) -> Result<Profile, CliError> {
+        if self.common.operator {
+            return Err(CliError::failed(
+                "this cannot be done with the operator key: it sees no group and sends nothing",
+            )
+            .advise("leave out --operator; `gaggle --help` says what it is for"));
+        }
+        let named = self.common.profile.clone().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = named.or_else(default_folder).ok_or_else(|| {
+            CliError::failed("this system names no folder of yours").advise("say which one: --profile DIR")
+        })?;
+        Ok(Profile::at(Context::disk(), folder))
+    }
+
+    /// A client of the profile.
+    ///
+    /// # Errors
+    /// Where the profile cannot be used.
+    pub async fn member(&self) -> Result<(Profile, Client), CliError> {
+        let profile = self.profile()?;
+        let client = Client::open(&profile, ClientOptions::default()).await?;
+        Ok((profile, client))
+    }
+
+    /// A client of the profile, or with the operator key where that was asked for.
+    ///
+    /// # Errors
+    /// Where the profile or the key cannot be used.
+    pub async fn anyone(&self) -> Result<Client, CliError> {
+        if !self.common.operator {
+            return Ok(self.member().await?.1);
+        }
+        let certs = self.common.certs.clone().unwrap_or_else(|| PathBuf::from(crate::cli::args::CERTS_DEFAULT));
+        let server = &self.common.server;
+        if !crate::wire::link::is_address(server) {
+            return Err(CliError::failed(format!("\"{}\" is not host:port", visible::name(server)))
+                .advise("--server chat.example.org:4433"));
+        }
+        let client = Client::operator(Context::disk(), &certs, server, ClientOptions::default()).await;
+        client.map_err(|error| {
+            CliError::from(error).advise("--operator works where the server's certs folder is: --certs names it")
+        })
+    }
+}
+
+/// Which group is meant: an id as it is, a name by asking the server.
+///
+/// # Errors
+/// Where none or several have the name, or the server cannot be asked.
+pub async fn group(client: &Client, profile: &Profile, text: &str) -> Result<GroupId, CliError> {
+    match text.parse() {
+        Ok(group) => Ok(group),
+        Err(_) => by_name(&fetch(client, profile).await?, text),
+    }
+}
+
+/// As [`group`], but where the server is out of reach, the list of last time answers.
+///
+/// # Errors
+/// As [`group`].
+pub async fn group_or_known(
+    client: &Client,
+    profile: &Profile,
+    text: &str,
+    output: Output,
+) -> Result<GroupId, CliError> {
+    if let Ok(group) = text.parse() {
+        return Ok(group);
+    }
+    let error = match fetch(client, profile).await {
+        Ok(groups) => return by_name(&groups, text),
+        Err(error) => error,
+    };
+    match (&error, Known::load(profile).named(text).as_slice()) {
+        (RequestError::Connect(_) | RequestError::NoAnswer { .. }, [only]) => {
+            output.words(&format!("cannot ask the server; \"{}\" was {only} last time", visible::name(text)));
+            Ok(*only)
+        }
+        _ => Err(error.into()),
+    }
+}
+
+/// The groups of this user; their names are kept for when the server is out of reach.
+///
+/// # Errors
+/// Where the server cannot be asked.
+pub async fn fetch(client: &Client, profile: &Profile) -> Result<Vec<Group>, RequestError> {
+    let groups = client.groups().await?;
+    Known::of(&groups).save(profile);
+    Ok(groups)
+}
+
+/// The one group of that name; one that was left counts only where no other has it.
+///
+/// # Errors
+/// Where none or several have it.
+pub fn by_name(groups: &[Group], name: &str) -> Result<GroupId, CliError> {
+    let named: Vec<&Group> = groups.iter().filter(|group| group.name == name).collect();
+    let current: Vec<&Group> = named.iter().copied().filter(|group| group.role != Role::Former).collect();
+    match (current.as_slice(), named.as_slice()) {
+        ([only], _) | ([], [only]) => Ok(only.group),
+        ([], []) => Err(CliError::refused(format!("none of your groups is called \"{}\"", visible::name(name)))
+            .advise("gaggle group list shows them; names must be exact, and in quotes where they have spaces")),
+        ([], several) | (several, _) => {
+            let list: Vec<String> =
+                several.iter().map(|group| format!("{}  {} members", group.group, group.members)).collect();
+            Err(CliError::failed(format!("{} groups of yours are called \"{}\"", several.len(), visible::name(name)))
+                .advise(format!("say which one by its id:\n  {}", list.join("\n  "))))
+        }
+    }
+}
+
+/// The profile where none was named.
+fn default_folder() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    match set("XDG_DATA_HOME") {
+        Some(data) => Some(data.join(FOLDER)),
+        None => set("HOME").or_else(env::home_dir).map(|home| home.join(".local/share").join(FOLDER)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::exit::Exit;
+    use crate::ids::MessageId;
+
+    fn made(id: u64, name: &str, role: Role) -> Group {
+        let (head, cursor) = (MessageId::ZERO, MessageId::ZERO);
+        Group { group: GroupId::new(id), name: name.to_owned(), role, members: 2, head, cursor }
+    }
+
+    #[test]
+    fn an_exact_name_is_one_group() {
+        let groups = [made(1, "team", Role::Owner), made(2, "Team", Role::Member)];
+        assert_eq!(by_name(&groups, "team"), Ok(GroupId::new(1)));
+        assert_eq!(by_name(&groups, "tea").map_err(|error| error.exit()), Err(Exit::Refused));
+    }
+
+    #[test]
+    fn several_of_a_name_are_listed_with_code_2() {
+        let groups = [made(1, "team", Role::Owner), made(9, "team", Role::Member)];
+        let error = by_name(&groups, "team").unwrap_err();
+        assert_eq!(error.exit(), Exit::Failed);
+        let CliError::Said { advice, .. } = error else { panic!("{error}") };
+        assert!(advice.contains("g1") && advice.contains("g9"), "{advice}");
+    }
+
+    #[test]
+    fn a_group_that_was_left_counts_where_no_other_has_the_name() {
+        let groups = [made(1, "team", Role::Former), made(9, "team", Role::Member)];
+        assert_eq!(by_name(&groups, "team"), Ok(GroupId::new(9)));
+        assert_eq!(by_name(&groups[..1], "team"), Ok(GroupId::new(1)));
+    }
+}

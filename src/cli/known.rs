@@ -1,0 +1,92 @@
+//! The names that groups had last time, kept in the profile: so that a message to a group by its name can be queued
+//! while the server is out of reach.
+//!
+//! Only a convenience: where the file is missing, old or damaged, the name must be looked up at the server. It is
+//! replaced as a whole, and nothing else depends on it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+
+use crate::client::{Group, Profile, Role};
+use crate::ids::GroupId;
+
+const FILE: &str = "group-names.json";
+
+/// Group names by id.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Known(BTreeMap<GroupId, String>);
+
+impl Known {
+    /// The names of these groups; those that were left are not among them.
+    #[must_use]
+    pub fn of(groups: &[Group]) -> Known {
+        let current = groups.iter().filter(|group| group.role != Role::Former);
+        Known(current.map(|group| (group.group, group.name.clone())).collect())
+    }
+
+    /// What was kept; nothing where it cannot be read.
+    #[must_use]
+    pub fn load(profile: &Profile) -> Known {
+        let text = fs::read_to_string(profile.folder().join(FILE)).unwrap_or_default();
+        let names: BTreeMap<String, String> = serde_json::from_str(&text).unwrap_or_default();
+        Known(names.into_iter().filter_map(|(id, name)| Some((id.parse().ok()?, name))).collect())
+    }
+
+    /// Keeps it; where that fails, a name has to be asked for next time.
+    pub fn save(&self, profile: &Profile) {
+        if Known::load(profile) != *self {
+            self.write(profile).unwrap_or(());
+        }
+    }
+
+    /// The groups of that name.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Vec<GroupId> {
+        self.0.iter().filter(|(_, known)| *known == name).map(|(group, _)| *group).collect()
+    }
+
+    /// The name of a group.
+    #[must_use]
+    pub fn name(&self, group: GroupId) -> Option<&str> {
+        self.0.get(&group).map(String::as_str)
+    }
+
+    /// Notes another name.
+    pub fn note(&mut self, group: GroupId, name: &str) {
+        self.0.insert(group, name.to_owned());
+    }
+
+    fn write(&self, profile: &Profile) -> io::Result<()> {
+        let names: BTreeMap<String, &String> = self.0.iter().map(|(id, name)| (id.to_string(), name)).collect();
+        let new = profile.folder().join(format!("{FILE}.{}.new", std::process::id()));
+        fs::write(&new, serde_json::to_vec(&names)?)?;
+        fs::rename(&new, profile.folder().join(FILE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::context::Context;
+    use crate::ids::MessageId;
+
+    fn made(id: u64, name: &str, role: Role) -> Group {
+        let (head, cursor) = (MessageId::ZERO, MessageId::ZERO);
+        Group { group: GroupId::new(id), name: name.to_owned(), role, members: 2, head, cursor }
+    }
+
+    #[test]
+    fn names_are_found_again_and_damage_is_nothing_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = Profile::at(Context::disk(), folder.path());
+        assert_eq!(Known::load(&profile), Known::default());
+        let groups = [made(1, "a\u{0}\"é", Role::Owner), made(2, "b", Role::Former), made(3, "b", Role::Member)];
+        Known::of(&groups).save(&profile);
+        let known = Known::load(&profile);
+        assert_eq!(known.name(GroupId::new(1)), Some("a\u{0}\"é"));
+        assert_eq!(known.named("b"), [GroupId::new(3)]);
+        std::fs::write(folder.path().join(FILE), b"{\"g1\":").unwrap();
+        assert_eq!(Known::load(&profile), Known::default());
+    }
+}

@@ -1,0 +1,315 @@
+//! An item as a line for people or as a line of JSON.
+//!
+//! Pure: handles and names are looked up by the caller. In the text form every line that begins without a blank is one
+//! item, whatever is in a body; in the JSON form the text is exact.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+
+use crate::cli::exit::CliError;
+use crate::cli::output::json_line;
+use crate::cli::{visible, when};
+use crate::client::{Content, Item, Role};
+use crate::ids::{GroupId, MessageId, UserId};
+use crate::wire::item::kind;
+
+/// Handles by user, as far as they are known.
+pub type Names = BTreeMap<UserId, String>;
+
+/// How items are written.
+#[derive(Debug, Clone, Copy)]
+pub struct Form<'a> {
+    /// As JSON.
+    pub json: bool,
+    /// What the group is called, where a line has to say it.
+    pub label: Option<&'a str>,
+    /// Now, for times of another day.
+    pub now_ms: u64,
+}
+
+/// An item in JSON. Names of fields are a promise to scripts.
+#[derive(Debug, Serialize)]
+struct ItemJson<'a> {
+    group: String,
+    msgid: u64,
+    kind: &'static str,
+    /// The handle; null where nobody is named.
+    from: Option<&'a str>,
+    from_id: Option<String>,
+    time_ms: u64,
+    /// A message's text, byte for byte; of everything else words that say what happened.
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind_number: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    edited_by: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    seen_before: bool,
+}
+
+/// What retention has removed, in JSON.
+#[derive(Debug, Serialize)]
+struct GoneJson {
+    group: String,
+    msgid: u64,
+    kind: &'static str,
+    first: u64,
+    last: u64,
+}
+
+/// The users that a line about this item names.
+pub fn mentioned(item: &Item) -> impl Iterator<Item = UserId> {
+    let other = match &item.content {
+        Content::Joined(user) | Content::Left(user) | Content::Removed(user) | Content::RoleChanged(user, _) => {
+            Some(*user)
+        }
+        Content::Text(_) | Content::Created(_) | Content::Renamed(_) | Content::Hidden | Content::Unsupported(_) => {
+            None
+        }
+    };
+    std::iter::once(item.author).chain(other).filter(|user| *user != UserId::ZERO)
+}
+
+/// The line, with its line break.
+///
+/// # Errors
+/// Where JSON cannot be made, which does not happen.
+pub fn item(item: &Item, seen_before: bool, names: &Names, form: Form<'_>) -> Result<String, CliError> {
+    if form.json { json(item, seen_before, names) } else { Ok(text(item, seen_before, names, form)) }
+}
+
+/// The line about a range that retention has removed, with its line break.
+///
+/// # Errors
+/// Where JSON cannot be made, which does not happen.
+pub fn gone(group: GroupId, first: MessageId, last: MessageId, form: Form<'_>) -> Result<String, CliError> {
+    let (first, last) = (first.value(), last.value());
+    if form.json {
+        return json_line(&GoneJson { group: group.to_string(), msgid: last, kind: "gone", first, last });
+    }
+    Ok(format!("{}{first}-{last} * these are gone: they were too old to be kept\n", label(form)))
+}
+
+fn text(item: &Item, seen_before: bool, names: &Names, form: Form<'_>) -> String {
+    let again = if seen_before { " (again)" } else { "" };
+    let edited = if item.edited_by == MessageId::ZERO {
+        String::new()
+    } else {
+        format!(" (edited by {})", item.edited_by.value())
+    };
+    let said = if let Content::Text(body) = &item.content {
+        format!("{}:{again}{edited} {}", who(item.author, names), visible::lines(body.as_bytes()))
+    } else {
+        format!("*{again} {}", happened(item, names))
+    };
+    format!("{}{} {} {said}\n", label(form), item.msgid.value(), when::short(item.time_ms, form.now_ms))
+}
+
+fn label(form: Form<'_>) -> String {
+    form.label.map_or_else(String::new, |label| format!("[{}] ", visible::name(label)))
+}
+
+fn json(item: &Item, seen_before: bool, names: &Names) -> Result<String, CliError> {
+    let (user, name, role) = match &item.content {
+        Content::Joined(user) | Content::Left(user) | Content::Removed(user) => (Some(*user), None, None),
+        Content::RoleChanged(user, role) => (Some(*user), None, Some(role.name())),
+        Content::Created(name) | Content::Renamed(name) => (None, Some(name.as_str()), None),
+        Content::Text(_) | Content::Hidden | Content::Unsupported(_) => (None, None, None),
+    };
+    let unsupported = if let Content::Unsupported(body) = &item.content { Some(STANDARD.encode(body)) } else { None };
+    let text = if let Content::Text(body) = &item.content { body.clone() } else { happened(item, names) };
+    let author = Some(item.author).filter(|author| *author != UserId::ZERO);
+    let handle = |user: Option<UserId>| user.and_then(|user| names.get(&user)).map(String::as_str);
+    json_line(&ItemJson {
+        group: item.group.to_string(),
+        msgid: item.msgid.value(),
+        kind: kind_name(&item.content),
+        from: handle(author),
+        from_id: author.map(|author| author.to_string()),
+        time_ms: item.time_ms,
+        text,
+        user: handle(user),
+        user_id: user.map(|user| user.to_string()),
+        name,
+        role,
+        kind_number: unsupported.is_some().then_some(item.kind),
+        body_base64: unsupported,
+        edited_by: Some(item.edited_by.value()).filter(|edit| *edit > 0),
+        seen_before,
+    })
+}
+
+/// The word for a kind of item, in JSON.
+const fn kind_name(content: &Content) -> &'static str {
+    match content {
+        Content::Text(_) => "text",
+        Content::Created(_) => "created",
+        Content::Joined(_) => "joined",
+        Content::Left(_) => "left",
+        Content::Removed(_) => "removed",
+        Content::Renamed(_) => "renamed",
+        Content::RoleChanged(..) => "role",
+        Content::Hidden => "hidden",
+        Content::Unsupported(_) => "unsupported",
+    }
+}
+
+/// What happened, in words; empty for a text, which speaks for itself.
+fn happened(item: &Item, names: &Names) -> String {
+    let author = who(item.author, names);
+    match &item.content {
+        Content::Text(_) => String::new(),
+        Content::Created(name) => format!("{author} made the group \"{}\"", visible::name(name)),
+        Content::Joined(user) if *user == item.author => format!("{author} joined"),
+        Content::Joined(user) => format!("{} joined, added by {author}", who(*user, names)),
+        Content::Left(user) => format!("{} left", who(*user, names)),
+        Content::Removed(user) => format!("{} was removed by {author}", who(*user, names)),
+        Content::Renamed(name) => format!("{author} renamed the group to \"{}\"", visible::name(name)),
+        Content::RoleChanged(user, role) => format!("{author} made {} {}", who(*user, names), article(*role)),
+        Content::Hidden => "not for you to see".to_owned(),
+        Content::Unsupported(_) if item.kind == kind::TEXT => {
+            format!("unsupported: {author} sent a text that is not UTF-8")
+        }
+        Content::Unsupported(body) => {
+            format!("unsupported: kind {} of {} bytes by {author}; a newer gaggle may show it", item.kind, body.len())
+        }
+    }
+}
+
+fn who(user: UserId, names: &Names) -> String {
+    match names.get(&user) {
+        Some(handle) => visible::name(handle),
+        None if user == UserId::ZERO => "nobody".to_owned(),
+        None => user.to_string(),
+    }
+}
+
+const fn article(role: Role) -> &'static str {
+    match role {
+        Role::Owner => "an owner",
+        Role::Admin => "an admin",
+        Role::Member => "a member",
+        Role::Former => "a former member",
+        Role::Other(_) => "something that this version does not know",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    const NOON_MS: u64 = 1_796_040_240_000;
+
+    fn names() -> Names {
+        [(UserId::new(1), "alice".to_owned()), (UserId::new(2), "bob".to_owned())].into()
+    }
+
+    fn made(content: Content) -> Item {
+        Item {
+            group: GroupId::new(7),
+            msgid: MessageId::new(42),
+            kind: kind::TEXT,
+            author: UserId::new(1),
+            time_ms: NOON_MS,
+            edited_by: MessageId::ZERO,
+            content,
+        }
+    }
+
+    fn line(content: Content) -> String {
+        let form = Form { json: false, label: None, now_ms: NOON_MS };
+        item(&made(content), false, &names(), form).unwrap()
+    }
+
+    fn parsed(content: Content) -> serde_json::Value {
+        let form = Form { json: true, label: None, now_ms: NOON_MS };
+        let line = item(&made(content), false, &names(), form).unwrap();
+        assert_eq!(line.matches('\n').count(), 1);
+        serde_json::from_str(&line).unwrap()
+    }
+
+    #[test]
+    fn a_message_is_a_line_with_its_msgid() {
+        assert_eq!(line(Content::Text("hello".to_owned())), "42 12:04 alice: hello\n");
+    }
+
+    #[test]
+    fn the_group_is_named_where_several_are_shown() {
+        let form = Form { json: false, label: Some("te\x1bam"), now_ms: NOON_MS };
+        let shown = item(&made(Content::Text("hello".to_owned())), true, &names(), form).unwrap();
+        assert_eq!(shown, "[te\\x1bam] 42 12:04 alice: (again) hello\n");
+    }
+
+    #[test]
+    fn what_happens_to_a_group_reads_as_a_sentence() {
+        assert_eq!(line(Content::Joined(UserId::new(2))), "42 12:04 * bob joined, added by alice\n");
+        assert_eq!(line(Content::Joined(UserId::new(1))), "42 12:04 * alice joined\n");
+        assert_eq!(line(Content::Left(UserId::new(1))), "42 12:04 * alice left\n");
+        assert_eq!(line(Content::Removed(UserId::new(9))), "42 12:04 * u9 was removed by alice\n");
+        assert_eq!(line(Content::Renamed("a\nb".to_owned())), "42 12:04 * alice renamed the group to \"a\\nb\"\n");
+        assert_eq!(line(Content::RoleChanged(UserId::new(2), Role::Admin)), "42 12:04 * alice made bob an admin\n");
+    }
+
+    #[test]
+    fn no_body_looks_like_an_item_of_another() {
+        let shown = line(Content::Text("x\n43 12:04 bob: lies".to_owned()));
+        assert_eq!(shown.lines().filter(|line| !line.starts_with(' ')).count(), 1);
+    }
+
+    #[test]
+    fn unknown_kinds_are_said_to_be_unsupported() {
+        let mut unknown = made(Content::Unsupported(Bytes::from_static(b"\x01\x02")));
+        unknown.kind = 77;
+        let form = Form { json: false, label: None, now_ms: NOON_MS };
+        let shown = item(&unknown, false, &names(), form).unwrap();
+        assert_eq!(shown, "42 12:04 * unsupported: kind 77 of 2 bytes by alice; a newer gaggle may show it\n");
+        let form = Form { json: true, ..form };
+        let json: serde_json::Value = serde_json::from_str(&item(&unknown, false, &names(), form).unwrap()).unwrap();
+        assert_eq!(json["kind"], "unsupported");
+        assert_eq!(json["kind_number"], 77);
+        assert_eq!(json["body_base64"], "AQI=");
+    }
+
+    #[test]
+    fn json_has_the_promised_fields_and_the_exact_text() {
+        let text = "a\u{202e}\x1b[31m\t\0\n\"\\ é \u{feff}";
+        let json = parsed(Content::Text(text.to_owned()));
+        assert_eq!(json["group"], "g7");
+        assert_eq!(json["msgid"], 42);
+        assert_eq!(json["kind"], "text");
+        assert_eq!(json["from"], "alice");
+        assert_eq!(json["from_id"], "u1");
+        assert_eq!(json["time_ms"], NOON_MS);
+        assert_eq!(json["text"], text);
+    }
+
+    #[test]
+    fn json_of_a_membership_names_whom() {
+        let json = parsed(Content::Joined(UserId::new(2)));
+        assert_eq!((&json["kind"], &json["user"], &json["user_id"]), (&"joined".into(), &"bob".into(), &"u2".into()));
+        assert_eq!(json["text"], "bob joined, added by alice");
+        let json = parsed(Content::Hidden);
+        assert_eq!(json["kind"], "hidden");
+    }
+
+    #[test]
+    fn what_is_gone_is_named() {
+        let form = Form { json: false, label: Some("team"), now_ms: 0 };
+        let shown = gone(GroupId::new(1), MessageId::new(1), MessageId::new(9), form).unwrap();
+        assert_eq!(shown, "[team] 1-9 * these are gone: they were too old to be kept\n");
+    }
+}

@@ -1,0 +1,239 @@
+//! What the library reports, told to a person: each failure as a sentence with what to do next, and its exit code.
+//!
+//! Decides nothing: the exit code follows from [`Failure`], the words from the case. What comes from the network is
+//! made visible before it is part of a sentence.
+
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::visible;
+use crate::client::{ConnectError, EnrolError, Failure, ListenError, OutboxError, ProfileError, Refusal, RequestError};
+use crate::wire::code::Code;
+
+impl From<Failure> for Exit {
+    fn from(failure: Failure) -> Exit {
+        match failure {
+            Failure::Refused => Exit::Refused,
+            Failure::Broken => Exit::Failed,
+            Failure::Temporary => Exit::TryAgain,
+        }
+    }
+}
+
+/// The server's no, and what can be done about it.
+#[must_use]
+pub fn refusal(refusal: &Refusal) -> CliError {
+    let exit = Exit::from(refusal.failure());
+    match refusal.code() {
+        Some(code) => {
+            let (words, advice) = about(code);
+            CliError::new(exit, words).advise(advice)
+        }
+        None => {
+            let detail = visible::name(&refusal.detail);
+            let words = format!(
+                "the server refused with a reason that this version does not know ({}): {detail}",
+                refusal.number
+            );
+            CliError::new(exit, words).advise("a newer gaggle may know it; `gaggle status` says what the server runs")
+        }
+    }
+}
+
+/// A sentence and an advice for each code that a server answers with.
+const fn about(code: Code) -> (&'static str, &'static str) {
+    match code {
+        Code::Malformed | Code::Unsupported => {
+            ("the server did not understand what was asked", "compare `gaggle --version` with what the server runs")
+        }
+        Code::TooLarge => ("it is larger than the server takes", "a message has 64 KiB at most: send it in parts"),
+        Code::ClientTooOld => {
+            ("the server no longer speaks with a gaggle as old as this one", "install the newer version")
+        }
+        Code::UnknownDevice => (
+            "the server does not know this device",
+            "the profile may be of another server or a copy; to join anew use another --profile and a new link",
+        ),
+        Code::DeviceRevoked => {
+            ("this device was revoked", "another device of yours can make a link for a new one: gaggle devices add")
+        }
+        Code::Replaced => (
+            "another process listens with this device now",
+            "a profile belongs on one machine: give the other one a device of its own with gaggle devices add",
+        ),
+        Code::HelloTimeout | Code::Goodbye | Code::StaleAttempt => ("the server ended the connection", "try again"),
+        Code::TooManyConnections => ("there are too many connections already", "end some, or try again later"),
+        Code::ServerStopping => ("the server is stopping", "try again when it is back"),
+        Code::OtherHistory => (
+            "the server's history is another than the one this profile knows: it was restored from a backup",
+            "ask whoever runs the server",
+        ),
+        Code::NotListening => {
+            ("only a listening connection may do this", "this is a fault of gaggle, please report it")
+        }
+        Code::Conflict => {
+            ("the server has another message under this number", "was the profile copied? look with gaggle outbox list")
+        }
+        Code::Forgotten => (
+            "the server no longer knows whether this was stored",
+            "look with gaggle pull whether it is there; then gaggle outbox drop",
+        ),
+        Code::NeverStored | Code::WindowFull | Code::OutOfTurn => {
+            ("the message waits for others before it", "try again")
+        }
+        Code::SlowDown => ("that is more than the server allows in so short a time", "wait a little, then try again"),
+        Code::Busy => ("the server is busy", "try again in a moment"),
+        Code::StorageFull => (
+            "the server's disk is full: it can be read, nothing new is taken",
+            "tell whoever runs it; what is queued is sent once there is room",
+        ),
+        Code::OutcomeUnknown => (
+            "the server could not make sure that it is on disk; it may have been done",
+            "tell whoever runs it; look before doing it again",
+        ),
+        Code::NoSuchGroup => ("there is no such group, or you are not in it", "gaggle group list shows yours"),
+        Code::NotAllowed => ("your role does not allow this", "gaggle group members GROUP shows who may"),
+        Code::NoSuchUser => ("there is no such user", "gaggle users lists them"),
+        Code::NoSuchDevice => ("there is no such device", "gaggle devices list shows yours"),
+        Code::HandleTaken => (
+            "this handle is taken",
+            "choose another; for another device of the same person there is gaggle devices add",
+        ),
+        Code::BadName => (
+            "this is not a name that can be given",
+            "handles are 1 to 32 of a-z, 0-9, '.', '_', '-'; groups and devices need a visible character, and no look of an id (g7)",
+        ),
+        Code::AlreadyMember => ("they are in the group already", ""),
+        Code::NotMember => ("they are not in the group", "gaggle group members GROUP shows who is"),
+        Code::TooManyRejoins => ("they have come and gone too often to be let in again", "make a new group"),
+        Code::LimitReached => ("a limit of the server is reached", "tell whoever runs it"),
+        Code::BadInvite => (
+            "this link opens nothing: it was used by somebody, was replaced by a newer one, or is not whole",
+            "ask for a new one; the first link of a server changes at each of its starts until somebody has used it",
+        ),
+        Code::InviteExpired => ("this link has expired", "ask for a new one"),
+        Code::HandleNeeded => ("this link names nobody: say who you want to be", "add --as HANDLE"),
+        Code::BeyondHead => {
+            ("the group has no message with that msgid yet", "gaggle group list shows the newest of each")
+        }
+    }
+}
+
+impl From<ProfileError> for CliError {
+    fn from(error: ProfileError) -> CliError {
+        let exit = Exit::from(error.failure());
+        let advice = match &error {
+            ProfileError::NotEnrolled { .. } => {
+                "ask for a link and run: gaggle join LINK (--profile says which folder)"
+            }
+            ProfileError::Used { .. } => "to be somebody else here too: gaggle --profile OTHER-DIR join LINK",
+            ProfileError::Damaged { .. } => {
+                "bring it back from a backup; without one, join anew: another --profile, and a link from gaggle devices add"
+            }
+            ProfileError::Disk(_) => "is the folder yours, and is there room? --profile says which one",
+            ProfileError::Locked { .. } => "another gaggle is at it: try again",
+        };
+        CliError::new(exit, visible::name(&error.to_string())).advise(advice)
+    }
+}
+
+impl From<ConnectError> for CliError {
+    fn from(error: ConnectError) -> CliError {
+        let advice = match &error {
+            ConnectError::NoSuchHost { .. } => "is the name right, and is this machine on a network?",
+            ConnectError::NoAnswer { .. } => {
+                "is the server running (gaggle serve), and does a firewall on the way let UDP through?"
+            }
+            ConnectError::WrongPin { .. } => {
+                "either somebody stands between, or the server has lost its keys: ask whoever runs it before anything else"
+            }
+            ConnectError::NoProof { .. } => {
+                "somebody stands between: use another network, and tell whoever runs the server"
+            }
+            ConnectError::NotGaggle { .. } => "is the address right, and the server of this version?",
+            ConnectError::Lost { .. } => "try again",
+            ConnectError::OtherHistory { .. } => "it was restored from a backup: ask whoever runs it",
+            ConnectError::NoSocket { .. } => "the system has none left, or forbids it",
+            ConnectError::Closed => "try again",
+            ConnectError::Refused(reason) => return refusal(reason),
+            ConnectError::Profile(error) => return error.clone().into(),
+        };
+        CliError::new(Exit::from(error.failure()), visible::name(&error.to_string())).advise(advice)
+    }
+}
+
+impl From<EnrolError> for CliError {
+    fn from(error: EnrolError) -> CliError {
+        match error {
+            EnrolError::BadLink(why) => CliError::failed(visible::name(&why))
+                .advise("a link looks like \"gaggle://host:4433/#PIN.CODE\"; put it in quotes"),
+            EnrolError::Profile(error) => error.into(),
+            EnrolError::Connect(error) => error.into(),
+            EnrolError::Refused(reason) => refusal(&reason),
+        }
+    }
+}
+
+impl From<RequestError> for CliError {
+    fn from(error: RequestError) -> CliError {
+        let exit = Exit::from(error.failure());
+        match error {
+            RequestError::Refused(reason) => refusal(&reason),
+            RequestError::Connect(error) => error.into(),
+            RequestError::NoAnswer { .. } | RequestError::Protocol(_) => {
+                CliError::new(exit, visible::name(&error.to_string())).advise("look before you do it again")
+            }
+        }
+    }
+}
+
+impl From<OutboxError> for CliError {
+    fn from(error: OutboxError) -> CliError {
+        let advice = match &error {
+            OutboxError::TooLarge { .. } => "send it in parts",
+            OutboxError::Full { .. } => "gaggle outbox flush sends what waits, gaggle outbox drop --all withdraws it",
+            OutboxError::Attempted(_) => "it may be on the server already: gaggle outbox flush asks",
+            OutboxError::Absent(_) => "gaggle outbox list shows what is there",
+            OutboxError::Closed => "try again",
+            OutboxError::Profile(error) => return error.clone().into(),
+        };
+        CliError::new(Exit::from(error.failure()), visible::name(&error.to_string())).advise(advice)
+    }
+}
+
+impl From<ListenError> for CliError {
+    fn from(error: ListenError) -> CliError {
+        let advice = match &error {
+            ListenError::AnotherListener { .. } => {
+                "one tail a profile; gaggle send and gaggle pull work beside it, another device has a profile of its own"
+            }
+            ListenError::LostPosition => "begin without a position",
+            ListenError::NoSuchGroup(_) => "gaggle group list shows yours",
+            ListenError::Profile(error) => return error.clone().into(),
+        };
+        CliError::new(Exit::from(error.failure()), visible::name(&error.to_string())).advise(advice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::code::Class;
+
+    #[test]
+    fn every_code_has_words_and_the_exit_code_of_its_class() {
+        for code in Code::ALL {
+            let told = Refusal { number: code.number(), class: code.class(), retry_after_ms: 0, detail: String::new() };
+            let error = refusal(&told);
+            assert!(error.to_string().len() > 10, "{code}");
+            let expected = if code.class() == Class::Permanent { Exit::Refused } else { Exit::TryAgain };
+            assert_eq!(error.exit(), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn words_from_the_network_do_not_steer_the_terminal() {
+        let told =
+            Refusal { number: 9_999, class: Class::Permanent, retry_after_ms: 0, detail: "\x1b[2J\nok".to_owned() };
+        let error = refusal(&told);
+        assert!(error.to_string().ends_with("(9999): \\x1b[2J\\nok"), "{error}");
+    }
+}
