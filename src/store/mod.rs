@@ -1,7 +1,26 @@
 //! What is kept: the commit log, which is the record, and the ordered index that serves it.
 //!
 //! Bytes in, bytes out: `store` knows trees, keys and records, but not what they mean; `server` translates. Nothing
-//! here is asynchronous.
+//! here is asynchronous, and no thread is started here: [`log::LogWriter`], [`log::Preparer`], [`applier::Applier`] and
+//! [`page::read`] are steps that threads elsewhere loop over.
+//!
+//! A data folder holds `FORMAT` (written last when it is made, read first), `LOCK`, and `log/`, the segments of the
+//! commit log. The index is in memory ([`memory`]) and is rebuilt from the log at every start, so nothing says yet how
+//! far an index on disk was flushed; the rules of the log that need it take that lsn as a parameter, zero here.
 
+pub mod applier;
 pub mod engine;
+pub mod error;
+pub mod faulty;
+pub mod format;
+pub mod keys;
+pub mod log;
+pub mod memory;
+mod open;
+pub mod overlay;
+pub mod page;
+pub mod records;
 pub mod tree;
+
+pub use self::error::{StoreError, StoreErrorClass};
+pub use self::open::{Opened, Options, Progress, open};

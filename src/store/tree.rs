@@ -1,4 +1,4 @@
-//! The trees of the store and their keys: big-endian and of fixed width, so that byte order is meaning.
+//! The trees of the store, by the number that stands in frames of the log. Their keys are in [`super::keys`].
 
 /// A tree. Its number stands in log frames and is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,4 +32,49 @@ pub enum Tree {
     Sends = 13,
     /// name → counter.
     Meta = 14,
+}
+
+impl Tree {
+    /// Every tree, by number.
+    pub const ALL: [Tree; 14] = [
+        Tree::Messages,
+        Tree::Cursors,
+        Tree::Members,
+        Tree::Recalled,
+        Tree::Own,
+        Tree::Groups,
+        Tree::Users,
+        Tree::Devices,
+        Tree::Invites,
+        Tree::Handles,
+        Tree::Keys,
+        Tree::Memberships,
+        Tree::Sends,
+        Tree::Meta,
+    ];
+
+    /// The number that stands in frames.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The tree of this number.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Tree> {
+        Tree::ALL.into_iter().find(|tree| tree.number() == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tree_has_its_number_and_no_other() {
+        let numbers: Vec<u8> = Tree::ALL.into_iter().map(Tree::number).collect();
+        assert_eq!(numbers, (1..=14).collect::<Vec<u8>>());
+        assert!(Tree::ALL.into_iter().all(|tree| Tree::of_number(tree.number()) == Some(tree)));
+        assert_eq!((Tree::of_number(0), Tree::of_number(15)), (None, None));
+    }
 }

@@ -1,0 +1,218 @@
+//! An index that fails as real ones do, for tests: it loses what was not flushed, refuses to open, to read, to apply
+//! and to flush, and stalls.
+//!
+//! Nothing in the program uses it. What it holds after [`FaultyEngine::crash`] is everything up to the last finished
+//! flush and as many whole frames behind it as the test says: what [`super::engine`] allows an engine to lose.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use crate::ids::Lsn;
+use crate::store::engine::{Engine, EngineError, Op, Visit};
+use crate::store::memory::MemoryEngine;
+use crate::store::tree::Tree;
+
+/// What can be told to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Every read.
+    Read,
+    /// Every batch.
+    Apply,
+    /// Every flush.
+    Flush,
+    /// Every batch and flush waits until the fault is taken away.
+    Stall,
+}
+
+#[derive(Default)]
+struct State {
+    unflushed: VecDeque<(Lsn, Vec<Op>)>,
+    faults: Vec<Fault>,
+}
+
+/// The index.
+#[derive(Default)]
+pub struct FaultyEngine {
+    flushed: MemoryEngine,
+    current: MemoryEngine,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// What a crash has left, to be opened again.
+pub struct Remains {
+    frames: Vec<(Lsn, Vec<Op>)>,
+    flushed: MemoryEngine,
+}
+
+impl FaultyEngine {
+    /// An empty index that works.
+    #[must_use]
+    pub fn new() -> FaultyEngine {
+        FaultyEngine::default()
+    }
+
+    /// Makes it fail from here on.
+    pub fn set(&self, fault: Fault) {
+        self.state().faults.push(fault);
+    }
+
+    /// Takes all faults away.
+    pub fn heal(&self) {
+        self.state().faults.clear();
+        self.changed.notify_all();
+    }
+
+    /// What is left after a power loss that kept this many frames behind the last flush.
+    #[must_use]
+    pub fn crash(self, frames_kept: usize) -> Remains {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Remains { frames: state.unflushed.into_iter().take(frames_kept).collect(), flushed: self.flushed }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reads(&self) -> Result<(), EngineError> {
+        if self.state().faults.contains(&Fault::Read) {
+            return Err(EngineError::Read("it was told to".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Waits while stalled, then fails if it is told to.
+    fn writes(&self, fault: Fault) -> Result<MutexGuard<'_, State>, EngineError> {
+        let stalled = |state: &mut State| state.faults.contains(&Fault::Stall);
+        let state = self.changed.wait_while(self.state(), stalled).unwrap_or_else(PoisonError::into_inner);
+        if state.faults.contains(&fault) {
+            return Err(EngineError::Write("it was told to".to_owned()));
+        }
+        Ok(state)
+    }
+}
+
+impl Remains {
+    /// Opens what is left.
+    ///
+    /// # Errors
+    /// Where a frame that was kept cannot be applied.
+    pub fn open(self) -> Result<FaultyEngine, EngineError> {
+        let engine = FaultyEngine { flushed: self.flushed, ..FaultyEngine::new() };
+        for tree in Tree::ALL {
+            let mut ops = Vec::new();
+            engine.flushed.scan(tree, &[], &mut |key, value| {
+                ops.push(Op { tree, key: Bytes::copy_from_slice(key), value: Some(Bytes::copy_from_slice(value)) });
+                std::ops::ControlFlow::Continue(())
+            })?;
+            engine.current.apply(engine.flushed.applied()?, &ops)?;
+        }
+        for (lsn, ops) in self.frames {
+            engine.flushed.apply(lsn, &ops)?;
+            engine.current.apply(lsn, &ops)?;
+        }
+        Ok(engine)
+    }
+
+    /// What opening says of an index that cannot be opened.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn fail_to_open(self) -> Result<FaultyEngine, EngineError> {
+        Err(EngineError::Open("it was told to".to_owned()))
+    }
+}
+
+impl Engine for FaultyEngine {
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.reads()?;
+        self.current.get(tree, key)
+    }
+
+    fn scan(&self, tree: Tree, from: &[u8], visit: Visit<'_>) -> Result<(), EngineError> {
+        self.reads()?;
+        self.current.scan(tree, from, visit)
+    }
+
+    fn last_at_or_below(&self, tree: Tree, key: &[u8]) -> Result<Option<(Bytes, Bytes)>, EngineError> {
+        self.reads()?;
+        self.current.last_at_or_below(tree, key)
+    }
+
+    fn apply(&self, lsn: Lsn, ops: &[Op]) -> Result<(), EngineError> {
+        let mut state = self.writes(Fault::Apply)?;
+        self.current.apply(lsn, ops)?;
+        state.unflushed.push_back((lsn, ops.to_vec()));
+        Ok(())
+    }
+
+    fn applied(&self) -> Result<Lsn, EngineError> {
+        self.reads()?;
+        self.current.applied()
+    }
+
+    fn flush(&self) -> Result<Lsn, EngineError> {
+        let mut state = self.writes(Fault::Flush)?;
+        for (lsn, ops) in state.unflushed.drain(..) {
+            self.flushed.apply(lsn, &ops)?;
+        }
+        self.flushed.applied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn op(key: &'static str) -> Op {
+        Op { tree: Tree::Meta, key: Bytes::from(key), value: Some(Bytes::from(key)) }
+    }
+
+    fn has(engine: &FaultyEngine, key: &str) -> bool {
+        engine.get(Tree::Meta, key.as_bytes()).unwrap().is_some()
+    }
+
+    #[test]
+    fn a_crash_loses_frames_behind_the_last_flush_and_nothing_before_it() {
+        for kept in 0..3 {
+            let engine = FaultyEngine::new();
+            engine.apply(Lsn::new(1), &[op("a")]).unwrap();
+            assert_eq!(engine.flush().unwrap(), Lsn::new(1));
+            engine.apply(Lsn::new(2), &[op("b")]).unwrap();
+            engine.apply(Lsn::new(3), &[op("c")]).unwrap();
+            let engine = engine.crash(kept).open().unwrap();
+            assert_eq!(["a", "b", "c"].map(|key| has(&engine, key)), [true, kept > 0, kept > 1]);
+            assert_eq!(engine.applied().unwrap(), Lsn::new(1 + kept as u64));
+        }
+    }
+
+    #[test]
+    fn it_fails_as_told_until_it_is_healed() {
+        let engine = FaultyEngine::new();
+        for fault in [Fault::Read, Fault::Apply, Fault::Flush] {
+            engine.set(fault);
+        }
+        assert!(engine.get(Tree::Meta, b"a").is_err());
+        assert!(engine.apply(Lsn::new(1), &[op("a")]).is_err() && engine.flush().is_err());
+        engine.heal();
+        engine.apply(Lsn::new(1), &[op("a")]).unwrap();
+        assert!(has(&engine, "a"));
+        assert!(engine.crash(0).fail_to_open().is_err());
+    }
+
+    #[test]
+    fn a_stalled_index_waits() {
+        let engine = FaultyEngine::new();
+        engine.set(Fault::Stall);
+        std::thread::scope(|scope| {
+            let applied = scope.spawn(|| engine.apply(Lsn::new(1), &[op("a")]));
+            assert_eq!(engine.applied().unwrap(), Lsn::ZERO);
+            engine.heal();
+            applied.join().unwrap().unwrap();
+        });
+        assert!(has(&engine, "a"));
+    }
+}

@@ -1,0 +1,318 @@
+//! The record of every tree: a version byte, the fields in order, an extension list, and nothing after it.
+//!
+//! A field is never removed and its meaning never changes; what is added later is an extension. Records say what is
+//! kept, not what it means: roles, policies and flags are the numbers given here, and `server` translates them. A
+//! record that decodes encodes to the same bytes.
+
+mod field;
+
+use bytes::Bytes;
+
+use self::field::{Field, Input};
+use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
+
+/// The version that is written, and the highest that is read.
+pub const VERSION: u8 = 1;
+
+/// Why bytes are no record.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// A version that this program does not know.
+    #[error("a record of version {0}, which this program does not know")]
+    Version(u8),
+    /// It ends too early.
+    #[error("a record that ends too early")]
+    Short,
+    /// It does not end where it should.
+    #[error("a record with {0} bytes too many")]
+    Long(usize),
+    /// Too many extensions, or too large.
+    #[error("a record with more extensions than allowed")]
+    Extensions,
+    /// A field that no program of ours writes.
+    #[error("a record with {0}")]
+    Malformed(&'static str),
+}
+
+/// What later versions add: (number, bytes). Unknown numbers are kept and skipped.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Extensions(pub Vec<(u16, Bytes)>);
+
+fn version(input: &mut Input<'_>) -> Result<(), RecordError> {
+    match u8::take(input)? {
+        VERSION => Ok(()),
+        other => Err(RecordError::Version(other)),
+    }
+}
+
+macro_rules! records {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, PartialEq, Eq)]
+            pub struct $name {
+                $($(#[$field_doc])* pub $field: $type,)*
+                /// What later versions add.
+                pub extensions: Extensions,
+            }
+
+            impl $name {
+                /// The bytes of the record.
+                #[must_use]
+                pub fn encode(&self) -> Bytes {
+                    let mut out = vec![VERSION];
+                    $(self.$field.put(&mut out);)*
+                    self.extensions.put(&mut out);
+                    Bytes::from(out)
+                }
+
+                /// Reads a record.
+                ///
+                /// # Errors
+                /// Where the bytes are not exactly one record of a known version.
+                pub fn decode(bytes: &[u8]) -> Result<$name, RecordError> {
+                    let mut input = Input(bytes);
+                    version(&mut input)?;
+                    let record = $name {
+                        $($field: Field::take(&mut input)?,)*
+                        extensions: Field::take(&mut input)?,
+                    };
+                    if input.0.is_empty() { Ok(record) } else { Err(RecordError::Long(input.0.len())) }
+                }
+            }
+        )*
+    };
+}
+
+/// Numbers of [`MemberRecord::role`].
+pub mod role {
+    /// Owner.
+    pub const OWNER: u8 = 1;
+    /// Admin.
+    pub const ADMIN: u8 = 2;
+    /// Member.
+    pub const MEMBER: u8 = 3;
+}
+
+/// Numbers of a history policy.
+pub mod policy {
+    /// From the join on.
+    pub const FROM_JOIN: u8 = 0;
+    /// All earlier history as well.
+    pub const FULL_HISTORY: u8 = 1;
+}
+
+/// Numbers of [`InviteRecord::opens`].
+pub mod opens {
+    /// The first user.
+    pub const FIRST: u8 = 1;
+    /// A new user.
+    pub const USER: u8 = 2;
+    /// Another device of a user.
+    pub const DEVICE: u8 = 3;
+}
+
+/// Flags of [`MessageRecord::flags`].
+pub mod message_flag {
+    /// The item is content.
+    pub const CONTENT: u8 = 1;
+}
+
+/// One stay of a member in a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IntervalRecord {
+    /// The join item.
+    pub joined: MessageId,
+    /// The leave item.
+    pub left: Option<MessageId>,
+    /// See [`policy`].
+    pub policy: u8,
+    /// Content items of the group below the join.
+    pub content_before: u64,
+    /// Content items of the group up to the leave; zero while the interval is open.
+    pub content_until: u64,
+}
+
+records! {
+    /// In `cursors`.
+    CursorRecord {
+        /// Everything up to here is acknowledged, or read.
+        msgid: MessageId,
+        /// Content items of the group up to there.
+        content: u64,
+        /// Content items of the user's own up to there.
+        own: u64,
+    }
+    /// In `members`.
+    MemberRecord {
+        /// See [`role`].
+        role: u8,
+        /// By join, oldest first.
+        intervals: Vec<IntervalRecord>,
+        /// The group's name when a former member left.
+        name_at_leave: Option<String>,
+    }
+    /// In `recalled`.
+    RecalledRecord {
+        /// Who wrote what was recalled.
+        author: UserId,
+        /// Whether it was content.
+        content: bool,
+    }
+    /// In `own`.
+    OwnRecord {
+        /// The item.
+        msgid: MessageId,
+    }
+    /// In `groups`.
+    GroupRecord {
+        /// Its name.
+        name: String,
+        /// See [`policy`].
+        policy: u8,
+        /// The first item that retention has kept.
+        first_kept: MessageId,
+        /// The head when this was written.
+        head_mark: MessageId,
+        /// The content ordinal there.
+        content_mark: u64,
+        /// When it was made, ms since 1970.
+        created_ms: u64,
+    }
+    /// In `users`.
+    UserRecord {
+        /// The handle.
+        handle: String,
+        /// Whether it has the operator's rights.
+        operator: bool,
+        /// When it was made, ms since 1970.
+        created_ms: u64,
+    }
+    /// In `devices`.
+    DeviceRecord {
+        /// Whose.
+        user: UserId,
+        /// Its public key.
+        key: [u8; 32],
+        /// What its user calls it.
+        name: String,
+        /// When it was enrolled, ms since 1970.
+        enrolled_ms: u64,
+        /// When it was revoked.
+        revoked_ms: Option<u64>,
+        /// Hash of the code it was enrolled with.
+        invite: [u8; 32],
+    }
+    /// In `invites`.
+    InviteRecord {
+        /// See [`opens`].
+        opens: u8,
+        /// The new user's handle.
+        handle: Option<String>,
+        /// The group to join.
+        group: Option<GroupId>,
+        /// Whose device.
+        user: Option<UserId>,
+        /// Who made it.
+        by: Option<UserId>,
+        /// When it expires, ms since 1970.
+        expires_ms: u64,
+        /// The device it was used for.
+        used: Option<DeviceId>,
+    }
+    /// In `handles`.
+    HandleRecord {
+        /// Whose.
+        user: UserId,
+    }
+    /// In `keys`.
+    KeyRecord {
+        /// Whose.
+        device: DeviceId,
+    }
+    /// In `memberships`: the key says it all.
+    MembershipRecord {
+    }
+    /// In `sends`, by number.
+    SendRecord {
+        /// Where it went.
+        group: GroupId,
+        /// Its place there.
+        msgid: MessageId,
+        /// When it was decided, ms since 1970.
+        time_ms: u64,
+        /// Hash of what it was.
+        hash: [u8; 32],
+    }
+    /// In `sends`, under number zero.
+    SendWindowRecord {
+        /// The lowest number that the client calls unanswered.
+        lowest: ClientSeq,
+        /// The highest number decided.
+        highest: ClientSeq,
+    }
+    /// In `meta`.
+    MetaRecord {
+        /// The counter or mark.
+        value: u64,
+    }
+}
+
+/// In `messages`: the store's header, then the item as it travels, which nobody here looks into.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MessageRecord {
+    /// See [`message_flag`].
+    pub flags: u8,
+    /// The frame of the log that wrote this.
+    pub lsn: Lsn,
+    /// Content items of the group up to and with this one.
+    pub content: u64,
+    /// Content items of its author in the group up to and with this one; zero where it is none.
+    pub own: u64,
+    /// The newest edit of this item; of an edit, the edit before it; zero: none.
+    pub last_edit: MessageId,
+    /// What later versions add.
+    pub extensions: Extensions,
+    /// The item as it travels.
+    pub item: Bytes,
+}
+
+impl MessageRecord {
+    /// The bytes of the record.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let mut out = Vec::with_capacity(self.item.len().saturating_add(32));
+        out.push(VERSION);
+        self.flags.put(&mut out);
+        self.lsn.put(&mut out);
+        self.content.put(&mut out);
+        self.own.put(&mut out);
+        self.last_edit.put(&mut out);
+        self.extensions.put(&mut out);
+        out.extend_from_slice(&self.item);
+        Bytes::from(out)
+    }
+
+    /// Reads a record; the item is a slice of the bytes given.
+    ///
+    /// # Errors
+    /// Where the bytes do not begin with a header of a known version.
+    pub fn decode(bytes: &Bytes) -> Result<MessageRecord, RecordError> {
+        let mut input = Input(bytes);
+        version(&mut input)?;
+        let record = MessageRecord {
+            flags: Field::take(&mut input)?,
+            lsn: Field::take(&mut input)?,
+            content: Field::take(&mut input)?,
+            own: Field::take(&mut input)?,
+            last_edit: Field::take(&mut input)?,
+            extensions: Field::take(&mut input)?,
+            item: Bytes::new(),
+        };
+        let header_bytes = bytes.len() - input.0.len();
+        Ok(MessageRecord { item: bytes.slice(header_bytes..), ..record })
+    }
+}
+
+#[cfg(test)]
+mod tests;
