@@ -1,5 +1,6 @@
 //! The one clock: everything that needs the time of day or a duration asks here, so that a simulator can drive it.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970 by this machine's clock; zero where the clock stands before that.
@@ -16,6 +17,13 @@ pub fn monotonic() -> Instant {
     #[allow(clippy::disallowed_methods, reason = "this is the one clock")]
     let now = Instant::now();
     now
+}
+
+/// Milliseconds since this was first asked, on the clock that never goes back.
+#[must_use]
+pub fn monotonic_ms() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    whole_ms(START.get_or_init(monotonic).elapsed())
 }
 
 /// Whole milliseconds of a duration, at most [`u64::MAX`].

@@ -69,7 +69,7 @@ pub const CREDIT_STALL_MS_MIN: u64 = 1_000;
 /// A client acks after this long at the latest, in ms; it acks at half of its credit before.
 pub const ACK_DELAY_MS_MAX: u64 = 500;
 /// Acks wait this long at most for a frame of the log to ride in, in ms.
-pub const ACK_COALESCE_MS_MAX: u64 = 1_000;
+pub const ACK_COALESCE_MS_MAX: u64 = 200;
 /// A page that ends this near to the head, in items, is followed by pushes without being asked.
 pub const NEAR_HEAD_ITEMS: u64 = 64;
 
@@ -133,12 +133,17 @@ pub const BATCH_COMMANDS_MAX: usize = 1_024;
 pub const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Batches that wait for the dispatcher.
 pub const BATCHES_QUEUED_MAX: usize = 64;
+/// Durable frames that wait for the applier; a full queue makes commits wait, which bounds the overlay.
+pub const FRAMES_QUEUED_MAX: usize = 64;
 /// Page reads that wait for a reader thread.
 pub const READS_QUEUED_MAX: usize = 256;
 /// Threads that read pages.
 pub const READER_THREADS: usize = 2;
 /// Answers and notices that wait for one connection's control stream.
 pub const ANSWERS_QUEUED_MAX: usize = 256;
+
+/// Notices that wait for one listener; beyond, it is closed and asks anew when it comes back.
+pub const NOTICES_QUEUED_MAX: usize = 256;
 
 /// Bytes of one segment of the commit log.
 pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;

@@ -182,6 +182,11 @@ impl Tables {
         self.groups.get(&group)
     }
 
+    /// Every group, dead ones included, by group id.
+    pub fn groups(&self) -> impl Iterator<Item = GroupId> + '_ {
+        self.groups.keys().copied()
+    }
+
     /// Head and content of a group; none where nothing of it is known.
     #[must_use]
     pub fn marks(&self, group: GroupId) -> Option<Marks> {

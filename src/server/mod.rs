@@ -1,7 +1,40 @@
 //! The server: the only place that knows quinn on the server's side, and that translates between wire, core and store.
+//!
+//! One writer thread decides ([`writer`]), one applier thread feeds the index ([`applier`]), a few reader threads read
+//! pages ([`reader`]); everything that touches the network is a task of the runtime that [`Server::start`] is called
+//! on. They share one committed view ([`view`]). Fan-out never waits for a peer, and the writer never waits for the
+//! network.
 
+mod acks;
 pub mod admission;
+mod applier;
 pub mod auth;
+mod connection;
+mod control;
+mod dispatch;
 pub mod endpoint;
+mod handshake;
 pub mod identity;
+mod listening;
+mod lists;
+mod opening;
 pub mod operator;
+mod preparing;
+mod push;
+mod reader;
+mod registry;
+mod request;
+mod requests;
+mod rows;
+mod session;
+mod shared;
+mod start;
+mod streams;
+mod translate;
+mod view;
+mod writer;
+
+pub use opening::OpenError;
+pub(crate) use shared::Shared;
+pub use start::{ServeError, Server};
+pub use translate::{KeptError, LoadError};

@@ -172,6 +172,12 @@ impl LogWriter {
         Preparer { ahead: Arc::clone(&self.ahead) }
     }
 
+    /// Bytes that the segments up to the current one take on disk.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.current.number.saturating_mul(self.ahead.place.segment_bytes)
+    }
+
     /// The lsn of the last frame appended.
     #[must_use]
     pub fn last(&self) -> Lsn {

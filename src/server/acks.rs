@@ -1,0 +1,94 @@
+//! Acks streams: what a listener has with its application, what it wants pushed, and read marks.
+
+use std::sync::Arc;
+
+use quinn::RecvStream;
+use tokio::task::JoinSet;
+use tracing::debug;
+
+use crate::core::command::Command;
+use crate::core::listener::Wanted;
+use crate::server::Shared;
+use crate::server::request::{Recipient, Reply};
+use crate::server::session::Session;
+use crate::server::streams::FrameStream;
+use crate::wire::code::Code;
+use crate::wire::codec::RawFrame;
+use crate::wire::frame::{Ack, Frame, ReadMarks, Subscribe};
+
+/// Accepts streams until one of them is at fault, or the connection ends.
+pub(crate) async fn accept(shared: Arc<Shared>, session: Arc<Session>) -> Code {
+    let mut readers = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = session.connection.accept_uni() => match accepted {
+                Ok(stream) => {
+                    readers.spawn(read(Arc::clone(&shared), Arc::clone(&session), stream));
+                }
+                Err(_) => return Code::Goodbye,
+            },
+            Some(ended) = readers.join_next() => {
+                if let Ok(Err(code)) = ended {
+                    return code;
+                }
+            }
+        }
+    }
+}
+
+async fn read(shared: Arc<Shared>, session: Arc<Session>, stream: RecvStream) -> Result<(), Code> {
+    let mut frames = FrameStream::new(stream);
+    loop {
+        match frames.next().await {
+            Ok(Some(raw)) => frame(&shared, &session, &raw).await?,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                debug!(%error, "acks stream ended");
+                return Err(error.code().unwrap_or(Code::Goodbye));
+            }
+        }
+    }
+}
+
+async fn frame(shared: &Arc<Shared>, session: &Arc<Session>, raw: &RawFrame) -> Result<(), Code> {
+    match raw.kind {
+        Ack::TYPE => ack(shared, session, raw.decode().map_err(|_| Code::Malformed)?).await,
+        Subscribe::TYPE => subscribe(shared, session, raw.decode().map_err(|_| Code::Malformed)?)?,
+        ReadMarks::TYPE => {
+            let marks: ReadMarks = raw.decode().map_err(|_| Code::Malformed)?;
+            let Some(device) = session.device else { return Err(Code::NotAllowed) };
+            let command = Command::ReadMarks { device, entries: marks.entries };
+            shared.commands.submit(command, Reply::none()).await;
+        }
+        _ if raw.must_understand() => return Err(Code::Unsupported),
+        _ => debug!(kind = raw.kind, "skipped an unknown frame"),
+    }
+    Ok(())
+}
+
+async fn ack(shared: &Arc<Shared>, session: &Arc<Session>, ack: Ack) {
+    let Some(device) = session.device else { return };
+    let entries = {
+        let view = shared.view.read();
+        let Some(mut listening) = session.listening() else {
+            drop(view);
+            session.refuse_acks(ack.entries.into_iter().map(|(group, _)| group), Code::NotListening);
+            return;
+        };
+        listening.acked(&view.tables, &ack.entries, session.connection.rtt())
+    };
+    session.push_wake.notify_one();
+    let reply = Reply::to(Recipient::Acks(Arc::clone(session)));
+    shared.commands.submit(Command::Ack { device, entries }, reply).await;
+}
+
+fn subscribe(shared: &Arc<Shared>, session: &Arc<Session>, subscribe: Subscribe) -> Result<(), Code> {
+    let view = shared.view.read();
+    let Some(mut listening) = session.listening() else { return Err(Code::NotListening) };
+    let wanted = if subscribe.all { Wanted::All } else { Wanted::Groups(subscribe.groups.into_iter().collect()) };
+    listening.subscribe(&view.tables, wanted);
+    drop(listening);
+    drop(view);
+    session.push_wake.notify_one();
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! The control stream of an identified connection: sends and short requests in, answers out in any order.
+
+use std::sync::Arc;
+
+use quinn::SendStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::debug;
+
+use crate::clock;
+use crate::core::command::{Command, Refusal, SendCommand, Sendable};
+use crate::core::rows::Handle;
+use crate::ids::DeviceId;
+use crate::limits;
+use crate::server::request::{Recipient, Reply};
+use crate::server::session::Session;
+use crate::server::streams::FrameStream;
+use crate::server::{Shared, auth, translate};
+use crate::wire::code::Code;
+use crate::wire::codec::RawFrame;
+use crate::wire::frame::{
+    AddDevice, AddMember, CreateGroup, Frame, LeaveGroup, MakeInvite, Payload, RemoveMember, RenameDevice, RenameGroup,
+    RevokeDevice, Send, Skip, Status,
+};
+use crate::wire::link::{InviteCode, Link};
+
+/// Reads requests until the stream ends; returns why the connection ends with it.
+pub(crate) async fn read(shared: Arc<Shared>, session: Arc<Session>, mut frames: FrameStream) -> Code {
+    loop {
+        let raw = match frames.next().await {
+            Ok(Some(raw)) => raw,
+            Ok(None) => return Code::Goodbye,
+            Err(error) => {
+                debug!(%error, "control stream ended");
+                return error.code().unwrap_or(Code::Goodbye);
+            }
+        };
+        let Ok(place) = Arc::clone(&session.places).acquire_owned().await else { return Code::Goodbye };
+        if let Err(code) = request(&shared, &session, &raw, place).await {
+            return code;
+        }
+    }
+}
+
+/// Writes what waits for the control stream, as soon as it does.
+pub(crate) async fn write(session: Arc<Session>, mut send: SendStream) -> Code {
+    loop {
+        let woken = session.control_wake.notified();
+        let waiting = session.take_control();
+        if waiting.is_empty() {
+            woken.await;
+            continue;
+        }
+        let mut frames: Vec<_> = waiting.iter().map(|waiting| waiting.frame.clone()).collect();
+        if let Err(error) = send.write_all_chunks(&mut frames).await {
+            debug!(%error, "control stream cannot be written");
+            return Code::Goodbye;
+        }
+    }
+}
+
+/// What a request turns into.
+enum Asked {
+    /// A command for the writer.
+    Command(Command),
+    /// A command whose answer carries a link.
+    Invite(Command, Link),
+    /// Something that is answered at once.
+    Refuse(Code),
+    /// The state of the server.
+    Status,
+}
+
+async fn request(
+    shared: &Arc<Shared>,
+    session: &Arc<Session>,
+    raw: &RawFrame,
+    place: OwnedSemaphorePermit,
+) -> Result<(), Code> {
+    let place = Some(place);
+    let (command, link) = match understand(shared, session, raw)? {
+        Asked::Command(command) => (command, None),
+        Asked::Invite(command, link) => (command, Some(link)),
+        Asked::Status => {
+            session.reply(raw.request, &shared.status(), place);
+            return Ok(());
+        }
+        Asked::Refuse(code) => {
+            if raw.request != 0 {
+                session.queue(translate::error(raw.request, code, 0, code.name()), place);
+            }
+            return Ok(());
+        }
+    };
+    let recipient = Recipient::Control { session: Arc::clone(session), request: raw.request, link, place };
+    shared.commands.submit(command, Reply::to(recipient)).await;
+    Ok(())
+}
+
+fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Asked, Code> {
+    match raw.kind {
+        Send::TYPE
+        | CreateGroup::TYPE
+        | AddMember::TYPE
+        | RemoveMember::TYPE
+        | LeaveGroup::TYPE
+        | RenameGroup::TYPE
+        | Skip::TYPE => match session.device {
+            Some(device) => of_device(session, device, raw),
+            None => Ok(Asked::Refuse(Code::NotAllowed)),
+        },
+        MakeInvite::TYPE | AddDevice::TYPE => invite(shared, session, raw),
+        RenameDevice::TYPE => {
+            let RenameDevice { device, name, .. } = decode(raw)?;
+            Ok(Asked::Command(Command::RenameDevice { by: session.actor(), device, name }))
+        }
+        RevokeDevice::TYPE => {
+            let RevokeDevice { device, .. } = decode(raw)?;
+            Ok(Asked::Command(Command::RevokeDevice { by: session.actor(), device }))
+        }
+        Status::TYPE => decode::<Status>(raw).map(|_| Asked::Status),
+        _ => Ok(Asked::Refuse(Code::Unsupported)),
+    }
+}
+
+fn of_device(session: &Session, by: DeviceId, raw: &RawFrame) -> Result<Asked, Code> {
+    let command = match raw.kind {
+        Send::TYPE => Command::Send(send(by, decode(raw)?)),
+        CreateGroup::TYPE => {
+            let CreateGroup { name, policy, .. } = decode(raw)?;
+            let Ok(policy) = translate::policy(policy) else { return Ok(Asked::Refuse(Code::Malformed)) };
+            Command::CreateGroup { by, name, policy }
+        }
+        AddMember::TYPE => {
+            let AddMember { gid, handle, .. } = decode(raw)?;
+            let Ok(handle) = Handle::parse(&handle) else { return Ok(Asked::Refuse(Code::NoSuchUser)) };
+            Command::AddMember { by, group: gid, handle }
+        }
+        RemoveMember::TYPE => {
+            let RemoveMember { gid, handle, .. } = decode(raw)?;
+            let Ok(handle) = Handle::parse(&handle) else { return Ok(Asked::Refuse(Code::NoSuchUser)) };
+            Command::RemoveMember { by, group: gid, handle }
+        }
+        LeaveGroup::TYPE => {
+            let LeaveGroup { gid, .. } = decode(raw)?;
+            Command::LeaveGroup { by, group: gid }
+        }
+        RenameGroup::TYPE => {
+            let RenameGroup { gid, name, .. } = decode(raw)?;
+            Command::RenameGroup { by, group: gid, name }
+        }
+        Skip::TYPE => {
+            let Skip { gid, to, .. } = decode(raw)?;
+            Command::Skip { device: by, group: gid, to }
+        }
+        _ => return Ok(Asked::Refuse(Code::Unsupported)),
+    };
+    debug_assert_eq!(session.device, Some(by));
+    Ok(Asked::Command(command))
+}
+
+/// A payload that can never be stored still takes its number, so it goes to the writer with the reason.
+fn send(device: DeviceId, frame: Send) -> SendCommand {
+    let hash = auth::send_hash(frame.gid, &frame.payload);
+    let what = match Payload::decode(&frame.payload) {
+        Ok(payload) if payload.body.len() > limits::BODY_BYTES_MAX => Err(Refusal::TooLarge),
+        Ok(payload) if payload.kind != crate::wire::item::kind::TEXT => Err(Refusal::Unsupported),
+        Ok(payload) => {
+            Ok(Sendable { kind: payload.kind, tag: payload.tag, body: payload.body, extensions: payload.extensions.0 })
+        }
+        Err(error) if error.code() == Code::TooLarge => Err(Refusal::TooLarge),
+        Err(_) => Err(Refusal::Malformed),
+    };
+    SendCommand { device, seq: frame.seq, lowest: frame.lowest, group: frame.gid, hash, what }
+}
+
+fn invite(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Asked, Code> {
+    let code = InviteCode(auth::random().map_err(|_| Code::Busy)?);
+    let hash = auth::code_hash(&code.0);
+    let by = session.actor();
+    let expires = |seconds: u64| clock::now_ms().saturating_add(seconds.saturating_mul(1_000));
+    let command = if raw.kind == MakeInvite::TYPE {
+        let MakeInvite { handle, gid, expires_s, .. } = decode(raw)?;
+        let Ok(handle) = Handle::parse(&handle) else { return Ok(Asked::Refuse(Code::BadName)) };
+        Command::Invite { by, handle, group: gid, code: hash, expires_ms: expires(expires_s) }
+    } else {
+        let AddDevice { handle, expires_s, .. } = decode(raw)?;
+        let Ok(user) = handle.as_deref().map(Handle::parse).transpose() else {
+            return Ok(Asked::Refuse(Code::NoSuchUser));
+        };
+        Command::InviteDevice { by, user, code: hash, expires_ms: expires(expires_s) }
+    };
+    Ok(Asked::Invite(command, shared.link(code)))
+}
+
+fn decode<F: Frame>(raw: &RawFrame) -> Result<F, Code> {
+    raw.decode().map_err(|error| {
+        debug!(%error, kind = raw.kind, "malformed frame");
+        Code::Malformed
+    })
+}

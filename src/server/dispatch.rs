@@ -1,0 +1,126 @@
+//! After a batch is durable: answers first, then fan-out, then notices. One task, in the order of the batches.
+//!
+//! It never waits for a peer: everything it gives a session is bounded there, and where pushing does not continue what
+//! was handed out, a note of the head takes its place.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tracing::info;
+
+use crate::core::command::Event;
+use crate::ids::{DeviceId, GroupId, MessageId, UserId};
+use crate::server::Shared;
+use crate::server::session::Session;
+use crate::server::writer::{Batch, Told};
+use crate::store::StoreError;
+use crate::wire::code::Code;
+use crate::wire::frame::{DeviceNotice, Extensions, MembershipNotice, ReadMarkNotice};
+
+/// Takes batches until the writer stops; returns how it sealed the log.
+pub(crate) async fn run(shared: Arc<Shared>, mut told: mpsc::Receiver<Told>) -> Option<Result<(), StoreError>> {
+    while let Some(what) = told.recv().await {
+        match what {
+            Told::Batch(batch) => dispatch(&shared, batch),
+            Told::Reopened => {
+                // What was pushed and announced may lag behind what is kept: everybody comes back and asks anew.
+                for session in shared.registry.all() {
+                    session.close(Code::OutcomeUnknown);
+                }
+            }
+            Told::Stopped(sealed) => return Some(sealed),
+        }
+    }
+    None
+}
+
+fn dispatch(shared: &Shared, batch: Batch) {
+    for (reply, outcome) in batch.answers {
+        reply.give(outcome);
+    }
+    let view = shared.view.read();
+    // Who joined in this batch follows before its items are offered; who left stops after: both borders are visible.
+    for event in &batch.events {
+        if let Event::Membership { group, user, member: true, .. } = event {
+            shared.registry.follow(*user, *group, true);
+        }
+    }
+    for (group, items) in &batch.items {
+        for session in shared.registry.followers(*group) {
+            if let Some(mut listening) = session.listening() {
+                listening.offer(&view.tables, *group, items, session.connection.rtt());
+            }
+            session.push_wake.notify_one();
+        }
+    }
+    drop(view);
+    for event in batch.events {
+        tell(shared, event);
+    }
+}
+
+fn tell(shared: &Shared, event: Event) {
+    match event {
+        Event::Items { .. } => {}
+        Event::Membership { group, user, member, msgid } => {
+            if !member {
+                shared.registry.follow(user, group, false);
+            }
+            membership(shared, group, user, member, msgid);
+        }
+        Event::DeviceAdded(device) => device_notice(shared, device, true),
+        Event::DeviceRevoked(device) => {
+            for session in sessions(shared, device) {
+                session.close(Code::DeviceRevoked);
+            }
+            device_notice(shared, device, false);
+        }
+        Event::ReadMarks { user, by, entries } => {
+            let notice = ReadMarkNotice { entries, extensions: Extensions::default() };
+            for session in others(shared, user, by) {
+                session.notice(&notice);
+            }
+        }
+        Event::Cursors { device, entries } => {
+            for session in sessions(shared, device) {
+                if let Some(mut listening) = session.listening() {
+                    listening.cursors_rose(&entries);
+                }
+                session.push_wake.notify_one();
+            }
+        }
+        Event::OperatorExists => {
+            info!("the first operator has joined: the first invite is void");
+            shared.first_invite_used();
+        }
+    }
+}
+
+fn membership(shared: &Shared, gid: GroupId, user: UserId, member: bool, msgid: MessageId) {
+    let notice = MembershipNotice { gid, member, msgid, extensions: Extensions::default() };
+    for session in shared.registry.of_user(user) {
+        session.notice(&notice);
+    }
+}
+
+fn device_notice(shared: &Shared, device: DeviceId, added: bool) {
+    let view = shared.view.read();
+    let Some(row) = view.tables.device(device) else { return };
+    let (user, name) = (row.user, row.name.clone());
+    drop(view);
+    let notice = DeviceNotice { device, name, added, extensions: Extensions::default() };
+    for session in others(shared, user, device) {
+        session.notice(&notice);
+    }
+}
+
+/// The sessions of a device.
+fn sessions(shared: &Shared, device: DeviceId) -> Vec<Arc<Session>> {
+    let user = shared.view.read().tables.device(device).map(|row| row.user);
+    user.map(|user| shared.registry.of_device(user, device)).unwrap_or_default()
+}
+
+/// The sessions of a user's other devices.
+fn others(shared: &Shared, user: UserId, but: DeviceId) -> impl Iterator<Item = Arc<Session>> {
+    shared.registry.of_user(user).into_iter().filter(move |session| session.device != Some(but))
+}

@@ -1,0 +1,129 @@
+//! Lists of groups, members, users and devices, read from the committed view, a page at a time.
+
+use std::collections::BTreeSet;
+
+use crate::core::rows::Handle;
+use crate::ids::{DeviceId, UserId};
+use crate::limits;
+use crate::server::session::Session;
+use crate::server::{Shared, translate};
+use crate::wire::code::Code;
+use crate::wire::frame::{
+    DeviceInfo, DeviceList, Extensions, GroupInfo, GroupList, ListDevices, ListGroups, ListMembers, ListUsers,
+    MemberInfo, MemberList, Names, Rows, UserInfo, UserList,
+};
+
+/// The caller's groups.
+pub(crate) fn groups(shared: &Shared, session: &Session, asked: &ListGroups) -> Result<GroupList, Code> {
+    let Some(device) = session.device else { return Err(Code::NotAllowed) };
+    let view = shared.view.read();
+    let tables = &view.tables;
+    let mut rows = Vec::new();
+    let mut more = false;
+    for gid in tables.groups_of(session.user, asked.after) {
+        if rows.len() == limits::LIST_ROWS_MAX {
+            more = true;
+            break;
+        }
+        let (Some(group), Some(member)) = (tables.group(gid), tables.member(gid, session.user)) else { continue };
+        let current = member.is_member();
+        rows.push(GroupInfo {
+            gid,
+            name: if current { group.name.clone() } else { member.name_at_leave.clone().unwrap_or_default() },
+            role: if current { translate::role(member.role) } else { 0 },
+            members: if current { u32::try_from(tables.member_count(gid)).unwrap_or(u32::MAX) } else { 0 },
+            head: tables.visible_head(session.user, gid),
+            cursor: tables.cursor(gid, session.user, device).map(|row| row.msgid).unwrap_or_default(),
+            extensions: Extensions::default(),
+        });
+    }
+    Ok(GroupList { rows: Rows(rows), more, extensions: Extensions::default() })
+}
+
+/// The current members of a group, for a current member.
+pub(crate) fn members(shared: &Shared, session: &Session, asked: &ListMembers) -> Result<MemberList, Code> {
+    let view = shared.view.read();
+    let tables = &view.tables;
+    if !tables.member(asked.gid, session.user).is_some_and(|member| member.is_member()) {
+        return Err(Code::NoSuchGroup);
+    }
+    let mut rows = Vec::new();
+    let mut more = false;
+    for (user, member) in tables.members(asked.gid, asked.after).filter(|(_, member)| member.is_member()) {
+        if rows.len() == limits::LIST_ROWS_MAX {
+            more = true;
+            break;
+        }
+        rows.push(MemberInfo {
+            user,
+            handle: tables.user(user).map(|row| row.handle.as_str().to_owned()).unwrap_or_default(),
+            role: translate::role(member.role),
+            joined: member.joined(),
+            extensions: Extensions::default(),
+        });
+    }
+    Ok(MemberList { rows: Rows(rows), more, extensions: Extensions::default() })
+}
+
+/// The users of the server.
+pub(crate) fn users(shared: &Shared, asked: &ListUsers) -> UserList {
+    let view = shared.view.read();
+    let mut users = view.tables.users(asked.after).map(|(user, row)| UserInfo {
+        user,
+        handle: row.handle.as_str().to_owned(),
+        operator: row.operator,
+        extensions: Extensions::default(),
+    });
+    let rows = users.by_ref().take(limits::LIST_ROWS_MAX).collect();
+    let more = users.next().is_some();
+    UserList { rows: Rows(rows), more, extensions: Extensions::default() }
+}
+
+/// The handles of these users.
+pub(crate) fn names(shared: &Shared, asked: &Names) -> Result<UserList, Code> {
+    if asked.users.len() > limits::LIST_ROWS_MAX {
+        return Err(Code::TooLarge);
+    }
+    let view = shared.view.read();
+    let wanted: BTreeSet<UserId> = asked.users.iter().copied().collect();
+    let rows = wanted
+        .into_iter()
+        .filter_map(|user| {
+            let row = view.tables.user(user)?;
+            let handle = row.handle.as_str().to_owned();
+            Some(UserInfo { user, handle, operator: row.operator, extensions: Extensions::default() })
+        })
+        .collect();
+    Ok(UserList { rows: Rows(rows), more: false, extensions: Extensions::default() })
+}
+
+/// The devices of the caller, or for operators of anybody.
+pub(crate) fn devices(shared: &Shared, session: &Session, asked: &ListDevices) -> Result<DeviceList, Code> {
+    let view = shared.view.read();
+    let tables = &view.tables;
+    let operator = session.device.is_none() || tables.user(session.user).is_some_and(|row| row.operator);
+    let user = match &asked.handle {
+        None if session.device.is_some() => session.user,
+        None => return Err(Code::HandleNeeded),
+        Some(text) => {
+            let handle = Handle::parse(text).map_err(|_| Code::NoSuchUser)?;
+            tables.user_by_handle(&handle).ok_or(Code::NoSuchUser)?
+        }
+    };
+    if user != session.user && !operator {
+        return Err(Code::NotAllowed);
+    }
+    let online: BTreeSet<DeviceId> =
+        shared.registry.of_user(user).into_iter().filter_map(|session| session.device).collect();
+    let mut devices = tables.devices_of(user, asked.after).map(|(device, row)| DeviceInfo {
+        device,
+        name: row.name.clone(),
+        enrolled_ms: row.enrolled_ms,
+        revoked: row.revoked_ms.is_some(),
+        online: online.contains(&device),
+        extensions: Extensions::default(),
+    });
+    let rows = devices.by_ref().take(limits::LIST_ROWS_MAX).collect();
+    let more = devices.next().is_some();
+    Ok(DeviceList { rows: Rows(rows), more, extensions: Extensions::default() })
+}

@@ -1,0 +1,194 @@
+//! The threads that read pages, so that neither the runtime nor the writer ever waits for the index.
+//!
+//! A page is read in one look at the committed view (who may see what, the durable head, rows not applied yet) and one
+//! scan of the index; what the look says wins. A page is dense within what its reader may see: a hole is a fault of the
+//! index and ends the page with an error, never as silence.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender};
+use tokio::sync::{Semaphore, oneshot};
+use tracing::error;
+
+use crate::core::visible::Span;
+use crate::ids::{GroupId, Lsn, MessageId, UserId};
+use crate::limits;
+use crate::server::rows::{Rows, RowsMaker};
+use crate::server::view::View;
+use crate::store::engine::Engine;
+use crate::store::overlay::Overlay;
+use crate::store::page::{self, PageRequest, PageRow};
+use crate::wire::code::Code;
+
+/// Which page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PageAsked {
+    /// For whom.
+    pub(crate) user: UserId,
+    /// Of which group.
+    pub(crate) group: GroupId,
+    /// Items above this msgid.
+    pub(crate) after: MessageId,
+    /// At most so many, and one at least where there is one.
+    pub(crate) items: u32,
+    /// At most so many bytes of rows, but for that one.
+    pub(crate) bytes: usize,
+}
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Page {
+    /// Its rows.
+    pub(crate) rows: Rows,
+    /// Everything visible up to here is in it.
+    pub(crate) covered_to: MessageId,
+    /// Whether a visible item remains above.
+    pub(crate) more: bool,
+    /// What retention removed of it.
+    pub(crate) gone: Vec<(MessageId, MessageId)>,
+    /// The highest msgid that its reader may know of.
+    pub(crate) head: MessageId,
+}
+
+struct Job {
+    asked: PageAsked,
+    reply: oneshot::Sender<Result<Page, Code>>,
+}
+
+/// The way to the reader threads.
+pub(crate) struct Readers {
+    /// None once the server stops.
+    sender: Mutex<Option<Sender<Job>>>,
+    places: Semaphore,
+}
+
+impl Readers {
+    /// Starts the threads.
+    pub(crate) fn start(view: &Arc<View>) -> std::io::Result<(Readers, Vec<JoinHandle<()>>)> {
+        let (sender, receiver) = crossbeam_channel::bounded(limits::READS_QUEUED_MAX);
+        let mut threads = Vec::with_capacity(limits::READER_THREADS);
+        for number in 0..limits::READER_THREADS {
+            let (view, jobs) = (Arc::clone(view), receiver.clone());
+            let thread = std::thread::Builder::new().name(format!("reader-{number}"));
+            threads.push(thread.spawn(move || run(&view, &jobs))?);
+        }
+        let sender = Mutex::new(Some(sender));
+        Ok((Readers { sender, places: Semaphore::new(limits::READS_QUEUED_MAX) }, threads))
+    }
+
+    /// Reads a page.
+    pub(crate) async fn page(&self, asked: PageAsked) -> Result<Page, Code> {
+        let Ok(_place) = self.places.acquire().await else { return Err(Code::ServerStopping) };
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (reply, answer) = oneshot::channel();
+        // There are as many places as the channel holds, so it is never full; a thread that is gone drops the reply.
+        sender.ok_or(Code::ServerStopping)?.try_send(Job { asked, reply }).map_err(|_| Code::Busy)?;
+        answer.await.unwrap_or(Err(Code::Busy))
+    }
+
+    /// Reads no more; the threads end.
+    pub(crate) fn close(&self) {
+        drop(self.sender.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+fn run(view: &View, jobs: &Receiver<Job>) {
+    for job in jobs {
+        // Whoever asked may be gone by now.
+        drop(job.reply.send(read(view, job.asked)));
+    }
+}
+
+/// What one look at the committed view says about a page.
+struct Look {
+    spans: Vec<Span>,
+    engine: Arc<dyn Engine>,
+    overlay: Overlay,
+    at: Lsn,
+    gone: Vec<(MessageId, MessageId)>,
+    head: MessageId,
+    /// Everything visible up to here is in the page if it holds all of the spans.
+    covers: MessageId,
+}
+
+fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
+    let PageAsked { user, group, after, items, .. } = asked;
+    let published = view.read();
+    let tables = &published.tables;
+    if !tables.is_group_known_to(user, group) {
+        return Err(Code::NoSuchGroup);
+    }
+    let mut left = u64::from(items.max(1));
+    let mut spans = Vec::new();
+    let mut planned = after;
+    for span in tables.visible(user, group, after) {
+        let last = MessageId::new(span.first.value().saturating_add(left - 1)).min(span.last);
+        spans.push(Span { first: span.first, last });
+        planned = last;
+        left -= last.value() - span.first.value() + 1;
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(Look {
+        engine: Arc::clone(&published.engine),
+        overlay: published.overlay.clone(),
+        at: published.durable,
+        gone: tables.gone(user, group, after).map(|span| (span.first, span.last)).collect(),
+        head: tables.visible_head(user, group),
+        covers: tables.covered_to(user, group, planned),
+        spans,
+    })
+}
+
+/// Reads one page.
+pub(crate) fn read(view: &View, asked: PageAsked) -> Result<Page, Code> {
+    let look = look(view, asked)?;
+    let mut rows = RowsMaker::default();
+    let mut cut = None;
+    for span in &look.spans {
+        let room = asked.bytes.saturating_sub(rows.bytes());
+        if room == 0 {
+            cut = Some(span.first.previous());
+            break;
+        }
+        let request = PageRequest {
+            group: asked.group,
+            after: span.first.previous(),
+            up_to: span.last,
+            at: look.at,
+            rows_max: usize::try_from(asked.items).unwrap_or(usize::MAX),
+            bytes_max: room,
+        };
+        let page =
+            page::read(look.engine.as_ref(), &look.overlay, request).map_err(|failure| fault(asked, &failure))?;
+        let mut expected = span.first;
+        for PageRow { msgid, record } in page.rows {
+            if msgid != expected {
+                return Err(fault(asked, &Hole(expected)));
+            }
+            rows.add(msgid, record.item).map_err(|failure| fault(asked, &failure))?;
+            expected = msgid.next();
+        }
+        if page.more {
+            cut = Some(expected.previous());
+            break;
+        }
+        if expected <= span.last {
+            return Err(fault(asked, &Hole(expected)));
+        }
+    }
+    let covered_to = cut.unwrap_or(look.covers);
+    Ok(Page { rows: rows.finish(), covered_to, more: covered_to < look.head, gone: look.gone, head: look.head })
+}
+
+/// An item that should be there and is not.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} is missing")]
+struct Hole(MessageId);
+
+fn fault(asked: PageAsked, failure: &dyn std::error::Error) -> Code {
+    error!(group = %asked.group, after = %asked.after, error = %failure, "a page cannot be read");
+    Code::Busy
+}

@@ -1,0 +1,192 @@
+//! What the server keeps of one identified connection: what waits to be written to it, and its listener.
+//!
+//! A session touches no stream: tasks of the connection take what waits here and write it. Everything is bounded:
+//! answers by the places given out for requests, cursors and heads by being coalesced per group, pushes by credit.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use quinn::{Connection, VarInt};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tracing::warn;
+
+use crate::core::command::{Actor, Answer};
+use crate::ids::{DeviceId, GroupId, MessageId, UserId};
+use crate::limits;
+use crate::server::listening::Listening;
+use crate::server::request::Outcome;
+use crate::server::translate;
+use crate::wire::code::Code;
+use crate::wire::codec;
+use crate::wire::frame::{AcksRefused, Cursors, Extensions, Frame};
+use crate::wire::link::Link;
+
+/// An identified connection.
+pub(crate) struct Session {
+    /// Counts sessions since the start.
+    pub(crate) id: u64,
+    /// Which device; none: the operator key.
+    pub(crate) device: Option<DeviceId>,
+    /// Whose; zero for the operator key.
+    pub(crate) user: UserId,
+    /// Whether it listens.
+    pub(crate) listens: bool,
+    /// The connection, for closing and its round trip.
+    pub(crate) connection: Connection,
+    /// Places for answers; one is taken by each request.
+    pub(crate) places: Arc<Semaphore>,
+    /// Wakes the task that writes the control stream.
+    pub(crate) control_wake: Notify,
+    /// Wakes the task that writes pushes.
+    pub(crate) push_wake: Notify,
+    control: Mutex<Control>,
+    listening: Option<Mutex<Listening>>,
+}
+
+/// What waits for the control stream.
+#[derive(Default)]
+struct Control {
+    answers: VecDeque<Waiting>,
+    cursors: BTreeMap<GroupId, MessageId>,
+    refused: BTreeMap<GroupId, u16>,
+}
+
+/// An encoded answer, with the place it holds until it is written.
+pub(crate) struct Waiting {
+    /// The frame.
+    pub(crate) frame: Bytes,
+    /// Given back when this is dropped.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Session {
+    /// A session of a device.
+    pub(crate) fn new(
+        id: u64,
+        device: Option<DeviceId>,
+        user: UserId,
+        connection: Connection,
+        listening: Option<Listening>,
+    ) -> Session {
+        Session {
+            id,
+            device,
+            user,
+            listens: listening.is_some(),
+            connection,
+            places: Arc::new(Semaphore::new(limits::ANSWERS_QUEUED_MAX)),
+            control_wake: Notify::new(),
+            push_wake: Notify::new(),
+            control: Mutex::default(),
+            listening: listening.map(Mutex::new),
+        }
+    }
+
+    /// Who asks, for commands that operators may give too.
+    pub(crate) fn actor(&self) -> Actor {
+        self.device.map_or(Actor::Operator, Actor::Device)
+    }
+
+    /// The listener; none for callers.
+    pub(crate) fn listening(&self) -> Option<MutexGuard<'_, Listening>> {
+        self.listening.as_ref().map(|listening| listening.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Queues a frame for the control stream.
+    pub(crate) fn queue(&self, frame: Bytes, place: Option<OwnedSemaphorePermit>) {
+        self.control().answers.push_back(Waiting { frame, _place: place });
+        self.control_wake.notify_one();
+    }
+
+    /// Encodes and queues the answer to a request.
+    pub(crate) fn reply<F: Frame>(&self, request: u32, frame: &F, place: Option<OwnedSemaphorePermit>) {
+        match codec::encode(request, frame) {
+            Ok(bytes) => self.queue(bytes, place),
+            Err(error) => {
+                // Every answer fits by construction of its limits; if one does not, the peer must not wait for ever.
+                warn!(%error, "an answer does not fit a frame");
+                self.close(Code::OutcomeUnknown);
+            }
+        }
+    }
+
+    /// Answers a request that went to the writer.
+    pub(crate) fn answer(
+        &self,
+        request: u32,
+        outcome: Outcome,
+        link: Option<Link>,
+        place: Option<OwnedSemaphorePermit>,
+    ) {
+        match translate::answer(request, outcome, link) {
+            Ok(frame) => self.queue(frame, place),
+            Err(error) => {
+                warn!(%error, "an answer does not fit a frame");
+                self.close(Code::OutcomeUnknown);
+            }
+        }
+    }
+
+    /// Takes what became of acks: cursors and refusals, coalesced.
+    pub(crate) fn acked(&self, outcome: Outcome) {
+        let Outcome::Decided(Answer::Cursors { moved, refused }) = outcome else {
+            // Not durable: the client acks again from what was answered, as its acks are cumulative.
+            return;
+        };
+        let mut control = self.control();
+        control.cursors.extend(moved);
+        control.refused.extend(refused.into_iter().map(|(group, why)| (group, translate::code(why).number())));
+        drop(control);
+        self.control_wake.notify_one();
+    }
+
+    /// Notes acks that are refused at once.
+    pub(crate) fn refuse_acks(&self, groups: impl Iterator<Item = GroupId>, code: Code) {
+        self.control().refused.extend(groups.map(|group| (group, code.number())));
+        self.control_wake.notify_one();
+    }
+
+    /// Queues a notice for a listener. One that reads none of them is closed, so that it comes back and asks anew.
+    pub(crate) fn notice<F: Frame>(&self, frame: &F) {
+        let Ok(bytes) = codec::encode(0, frame) else { return };
+        let queued = self.listening().is_none_or(|mut listening| listening.notice(bytes));
+        if queued {
+            self.push_wake.notify_one();
+        } else {
+            self.close(Code::SlowDown);
+        }
+    }
+
+    /// Everything that waits for the control stream; empty where nothing does.
+    pub(crate) fn take_control(&self) -> Vec<Waiting> {
+        let mut control = self.control();
+        let mut waiting: Vec<Waiting> = control.answers.drain(..).collect();
+        let cursors = std::mem::take(&mut control.cursors);
+        let refused = std::mem::take(&mut control.refused);
+        drop(control);
+        for entries in chunks(cursors) {
+            let frame = codec::encode(0, &Cursors { entries, extensions: Extensions::default() });
+            waiting.extend(frame.into_iter().map(|frame| Waiting { frame, _place: None }));
+        }
+        for entries in chunks(refused) {
+            let frame = codec::encode(0, &AcksRefused { entries, extensions: Extensions::default() });
+            waiting.extend(frame.into_iter().map(|frame| Waiting { frame, _place: None }));
+        }
+        waiting
+    }
+
+    /// Closes the connection with this code.
+    pub(crate) fn close(&self, code: Code) {
+        self.connection.close(VarInt::from_u32(u32::from(code.number())), code.name().as_bytes());
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn chunks<V: Copy>(entries: BTreeMap<GroupId, V>) -> Vec<Vec<(GroupId, V)>> {
+    let entries: Vec<(GroupId, V)> = entries.into_iter().collect();
+    entries.chunks(limits::ACK_ENTRIES_MAX).map(<[_]>::to_vec).collect()
+}

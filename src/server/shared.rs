@@ -1,0 +1,94 @@
+//! What all tasks of a server share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tracing::warn;
+
+use crate::clock;
+use crate::core::rows::DeviceKey;
+use crate::disk::SharedDisk;
+use crate::ids::Epoch;
+use crate::server::admission::Admission;
+use crate::server::operator;
+use crate::server::reader::Readers;
+use crate::server::registry::Registry;
+use crate::server::request::Commands;
+use crate::server::view::View;
+use crate::wire::frame::{Extensions, StatusInfo};
+use crate::wire::link::{InviteCode, Link, Pin};
+
+/// What all tasks of a server share.
+pub(crate) struct Shared {
+    /// The committed view.
+    pub(crate) view: Arc<View>,
+    /// Who is connected.
+    pub(crate) registry: Registry,
+    /// How many may be.
+    pub(crate) admission: Admission,
+    /// The way to the writer.
+    pub(crate) commands: Commands,
+    /// The threads that read pages.
+    pub(crate) readers: Readers,
+    /// The public half of the operator key.
+    pub(crate) operator_key: DeviceKey,
+    /// The current pin and the next, as Welcome carries them.
+    pub(crate) pins: Vec<Bytes>,
+    /// The current pin.
+    pub(crate) pin: Pin,
+    /// `host:port` as links say it.
+    pub(crate) advertise: String,
+    /// The store's epoch.
+    pub(crate) epoch: Epoch,
+    /// Bytes of the log on disk, told by the writer.
+    pub(crate) log_bytes: Arc<AtomicU64>,
+    /// For the first invite's file.
+    pub(crate) disk: SharedDisk,
+    /// The folder of the keys.
+    pub(crate) certs: PathBuf,
+    /// When the server started.
+    pub(crate) started: Instant,
+    /// Counts sessions.
+    pub(crate) sessions: AtomicU64,
+}
+
+impl Shared {
+    /// A number for the next session.
+    pub(crate) fn next_session(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The link that carries this code.
+    pub(crate) fn link(&self, code: InviteCode) -> Link {
+        Link { address: self.advertise.clone(), pin: self.pin, code }
+    }
+
+    /// How the server is.
+    pub(crate) fn status(&self) -> StatusInfo {
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let view = self.view.read();
+        let counts = view.tables.counts();
+        StatusInfo {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_ms: clock::whole_ms(self.started.elapsed()),
+            users: count(counts.users),
+            groups: count(counts.groups),
+            devices: count(counts.devices_live),
+            connections: count(self.admission.connections()),
+            items: counts.items,
+            durable_lsn: view.durable.value(),
+            log_bytes: self.log_bytes.load(Ordering::Relaxed),
+            extensions: Extensions::default(),
+        }
+    }
+
+    /// The first invite opens nothing any more: its file goes too.
+    pub(crate) fn first_invite_used(&self) {
+        if let Err(error) = operator::remove_first_invite(self.disk.as_ref(), &self.certs) {
+            warn!(%error, "the first invite is void, but its file stays");
+        }
+    }
+}

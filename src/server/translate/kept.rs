@@ -1,0 +1,262 @@
+//! From what is decided to what is kept: each write becomes puts and removes of rows, items their encoded bytes.
+//!
+//! Rows that only serve to find others (`handles`, `keys`, `memberships`, `own`) are made here, so that they cannot
+//! disagree with the rows they belong to.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::core::rows::{
+    CursorRow, DeviceRow, GroupRow, Interval, InviteFor, InviteRow, ItemContent, ItemRow, MemberRow, Meta, SendRow,
+    SendWindow, UserRow, Write,
+};
+use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
+use crate::server::rows::{Rows, RowsMaker};
+use crate::server::translate::wire;
+use crate::store::engine::Op;
+use crate::store::keys::{self, KeyError};
+use crate::store::records::{
+    CursorRecord, DeviceRecord, Extensions, GroupRecord, HandleRecord, IntervalRecord, InviteRecord, KeyRecord,
+    MemberRecord, MembershipRecord, MessageRecord, MetaRecord, OwnRecord, RecordError, SendRecord, SendWindowRecord,
+    UserRecord, message_flag, opens,
+};
+use crate::store::tree::Tree;
+use crate::wire::WireError;
+
+/// Bytes that a write takes in a frame beside a body, at the most in all but rare cases; for closing batches in time.
+const WRITE_BYTES: usize = 128;
+
+/// What a batch becomes.
+pub(crate) struct Kept {
+    /// Operations for the log, in order.
+    pub(crate) ops: Vec<Op>,
+    /// The new items as rows that can be pushed.
+    pub(crate) items: BTreeMap<GroupId, Rows>,
+}
+
+/// Why kept rows cannot be understood, or a decided one not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// A key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A record.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// An item.
+    #[error(transparent)]
+    Item(#[from] WireError),
+    /// A value that no program of ours writes.
+    #[error("a row with an unknown {0}")]
+    Unknown(&'static str),
+}
+
+/// Roughly how many bytes a write adds to a frame.
+pub(crate) fn weight(write: &Write) -> usize {
+    let body = match write {
+        Write::Item(row) => match &row.content {
+            ItemContent::Sent { body, .. } => body.len(),
+            ItemContent::Created { .. }
+            | ItemContent::Joined(_)
+            | ItemContent::Left(_)
+            | ItemContent::Removed(_)
+            | ItemContent::Renamed(_)
+            | ItemContent::RoleChanged(..) => 0,
+        },
+        Write::Member(_, _, row) => row.intervals.len() * size_of::<Interval>(),
+        Write::Group(..)
+        | Write::Cursor(..)
+        | Write::User(..)
+        | Write::Device(..)
+        | Write::Invite(..)
+        | Write::InviteGone(_)
+        | Write::Send(..)
+        | Write::SendGone(..)
+        | Write::SendWindow(..)
+        | Write::Meta(..) => 0,
+    };
+    body + WRITE_BYTES
+}
+
+/// Translates the writes of a batch that becomes the frame `lsn`.
+///
+/// # Errors
+/// Where an item is over a limit of the wire, which deciding has ruled out.
+pub(crate) fn kept(writes: &[Write], lsn: Lsn) -> Result<Kept, KeptError> {
+    let mut making = Making { ops: Vec::with_capacity(writes.len() * 2), items: BTreeMap::new() };
+    for write in writes {
+        making.write(write, lsn)?;
+    }
+    let items = making.items.into_iter().map(|(group, rows)| (group, rows.finish())).collect();
+    Ok(Kept { ops: making.ops, items })
+}
+
+struct Making {
+    ops: Vec<Op>,
+    items: BTreeMap<GroupId, RowsMaker>,
+}
+
+impl Making {
+    fn put(&mut self, tree: Tree, key: Bytes, value: Bytes) {
+        self.ops.push(Op { tree, key, value: Some(value) });
+    }
+
+    fn remove(&mut self, tree: Tree, key: Bytes) {
+        self.ops.push(Op { tree, key, value: None });
+    }
+
+    fn write(&mut self, write: &Write, lsn: Lsn) -> Result<(), KeptError> {
+        match write {
+            Write::Group(group, row) => self.put(Tree::Groups, keys::group(*group), group_record(row).encode()),
+            Write::Member(group, user, row) => {
+                self.put(Tree::Members, keys::member(*group, *user), member_record(row).encode());
+                let record = MembershipRecord { extensions: Extensions::default() };
+                self.put(Tree::Memberships, keys::membership(*user, *group), record.encode());
+            }
+            Write::Cursor(group, user, device, row) => {
+                self.put(Tree::Cursors, keys::cursor(*group, *user, *device), cursor_record(*row).encode());
+            }
+            Write::User(user, row) => self.user(*user, row),
+            Write::Device(device, row) => self.device(*device, row),
+            Write::Invite(code, row) => self.put(Tree::Invites, keys::digest(&code.0), invite_record(row).encode()),
+            Write::InviteGone(code) => self.remove(Tree::Invites, keys::digest(&code.0)),
+            Write::Item(row) => self.item(row, lsn)?,
+            Write::Send(device, seq, row) => {
+                self.put(Tree::Sends, keys::send(*device, *seq), send_record(row).encode());
+            }
+            Write::SendGone(device, seq) => self.remove(Tree::Sends, keys::send(*device, *seq)),
+            Write::SendWindow(device, window) => {
+                let key = keys::send(*device, ClientSeq::ZERO);
+                self.put(Tree::Sends, key, window_record(*window).encode());
+            }
+            Write::Meta(meta, value) => {
+                let record = MetaRecord { value: *value, extensions: Extensions::default() };
+                self.put(Tree::Meta, keys::name(meta_name(*meta)), record.encode());
+            }
+        }
+        Ok(())
+    }
+
+    fn user(&mut self, user: UserId, row: &UserRow) {
+        let extensions = Extensions::default();
+        let record = UserRecord {
+            handle: row.handle.as_str().to_owned(),
+            operator: row.operator,
+            created_ms: row.created_ms,
+            extensions: extensions.clone(),
+        };
+        self.put(Tree::Users, keys::user(user), record.encode());
+        self.put(Tree::Handles, keys::name(row.handle.as_str()), HandleRecord { user, extensions }.encode());
+    }
+
+    fn device(&mut self, device: DeviceId, row: &DeviceRow) {
+        let extensions = Extensions::default();
+        let record = DeviceRecord {
+            user: row.user,
+            key: row.key.0,
+            name: row.name.clone(),
+            enrolled_ms: row.enrolled_ms,
+            revoked_ms: row.revoked_ms,
+            invite: row.invite.0,
+            extensions: extensions.clone(),
+        };
+        self.put(Tree::Devices, keys::device(device), record.encode());
+        self.put(Tree::Keys, keys::digest(&row.key.0), KeyRecord { device, extensions }.encode());
+    }
+
+    fn item(&mut self, row: &ItemRow, lsn: Lsn) -> Result<(), KeptError> {
+        let item = wire::item(row)?;
+        let content = row.content.is_content();
+        let record = MessageRecord {
+            flags: if content { message_flag::CONTENT } else { 0 },
+            lsn,
+            content: row.content_ordinal,
+            own: row.own_ordinal,
+            last_edit: MessageId::ZERO,
+            extensions: Extensions::default(),
+            item: item.clone(),
+        };
+        self.put(Tree::Messages, keys::message(row.group, row.msgid), record.encode());
+        if content {
+            let record = OwnRecord { msgid: row.msgid, extensions: Extensions::default() };
+            self.put(Tree::Own, keys::own(row.group, row.author, row.own_ordinal), record.encode());
+        }
+        self.items.entry(row.group).or_default().add(row.msgid, item)?;
+        Ok(())
+    }
+}
+
+/// The name under which a counter or mark is kept; never reused.
+pub(super) const fn meta_name(meta: Meta) -> &'static str {
+    match meta {
+        Meta::LastGroup => "last-group",
+        Meta::LastUser => "last-user",
+        Meta::LastDevice => "last-device",
+        Meta::OperatorExisted => "operator-existed",
+    }
+}
+
+fn group_record(row: &GroupRow) -> GroupRecord {
+    GroupRecord {
+        name: row.name.clone(),
+        policy: wire::policy(row.policy),
+        first_kept: row.first_kept,
+        head_mark: row.head_mark,
+        content_mark: row.content_mark,
+        created_ms: row.created_ms,
+        extensions: Extensions::default(),
+    }
+}
+
+fn member_record(row: &MemberRow) -> MemberRecord {
+    let interval = |interval: &Interval| IntervalRecord {
+        joined: interval.joined,
+        left: interval.left,
+        policy: wire::policy(interval.policy),
+        content_before: interval.content_before,
+        content_until: interval.content_until,
+    };
+    MemberRecord {
+        role: wire::role(row.role),
+        intervals: row.intervals.iter().map(interval).collect(),
+        name_at_leave: row.name_at_leave.clone(),
+        extensions: Extensions::default(),
+    }
+}
+
+fn cursor_record(row: CursorRow) -> CursorRecord {
+    CursorRecord { msgid: row.msgid, content: row.content, own: row.own, extensions: Extensions::default() }
+}
+
+fn invite_record(row: &InviteRow) -> InviteRecord {
+    let (opens, handle, group, user) = match &row.opens {
+        InviteFor::First => (opens::FIRST, None, None, None),
+        InviteFor::User { handle, group } => (opens::USER, Some(handle.as_str().to_owned()), *group, None),
+        InviteFor::Device { user } => (opens::DEVICE, None, None, Some(*user)),
+    };
+    InviteRecord {
+        opens,
+        handle,
+        group,
+        user,
+        by: row.by,
+        expires_ms: row.expires_ms,
+        used: row.used,
+        extensions: Extensions::default(),
+    }
+}
+
+fn send_record(row: &SendRow) -> SendRecord {
+    SendRecord {
+        group: row.group,
+        msgid: row.msgid,
+        time_ms: row.time_ms,
+        hash: row.hash.0,
+        extensions: Extensions::default(),
+    }
+}
+
+fn window_record(window: SendWindow) -> SendWindowRecord {
+    SendWindowRecord { lowest: window.lowest, highest: window.highest, extensions: Extensions::default() }
+}

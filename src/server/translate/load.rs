@@ -1,0 +1,251 @@
+//! From what is kept to what is decided on: the resident rows at a start, and frames found again after a failure.
+
+use std::ops::ControlFlow;
+
+use bytes::Bytes;
+
+use crate::core::rows::{
+    CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, Interval, InviteFor, InviteRow, ItemContent, ItemRow,
+    MemberRow, Meta, Policy, Role, SendHash, SendRow, SendWindow, UserRow, Write,
+};
+use crate::core::tables::Tables;
+use crate::ids::{ClientSeq, GroupId, MessageId, UserId};
+use crate::server::translate::kept::{KeptError, meta_name};
+use crate::store::engine::{Engine, EngineError};
+use crate::store::keys;
+use crate::store::records::{
+    CursorRecord, DeviceRecord, GroupRecord, IntervalRecord, InviteRecord, MemberRecord, MessageRecord, MetaRecord,
+    OwnRecord, SendRecord, SendWindowRecord, UserRecord, opens,
+};
+use crate::store::tree::Tree;
+use crate::wire::item::{Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody as _, kind};
+
+/// Why the resident rows cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The index cannot be read.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A row cannot be understood.
+    #[error("the index holds what this program never wrote: {0}")]
+    Row(#[from] KeptError),
+}
+
+/// The trees whose rows are resident, each with its rows translated one by one.
+const RESIDENT: [Tree; 8] =
+    [Tree::Groups, Tree::Members, Tree::Cursors, Tree::Users, Tree::Devices, Tree::Invites, Tree::Sends, Tree::Meta];
+
+/// Reads what must be resident: small trees whole, of each group its last item, of each author the last of their own.
+pub(crate) fn load(engine: &dyn Engine) -> Result<Tables, LoadError> {
+    let mut tables = Tables::new();
+    for tree in RESIDENT {
+        let mut failed = None;
+        engine.scan(tree, &[], &mut |key, value| match write(tree, key, &Bytes::copy_from_slice(value)) {
+            Ok(write) => {
+                write.into_iter().for_each(|write| tables.load(write));
+                ControlFlow::Continue(())
+            }
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+    }
+    for (group, users) in members(&tables) {
+        if let Some(item) = last_item(engine, group)? {
+            tables.load(Write::Item(item));
+        }
+        for user in users {
+            if let Some(item) = last_own(engine, group, user)? {
+                tables.load(Write::Item(item));
+            }
+        }
+    }
+    Ok(tables)
+}
+
+fn members(tables: &Tables) -> Vec<(GroupId, Vec<UserId>)> {
+    let groups: Vec<GroupId> = tables.groups().collect();
+    let users = |group| tables.members(group, UserId::ZERO).map(|(user, _)| user).collect();
+    groups.into_iter().map(|group| (group, users(group))).collect()
+}
+
+fn last_item(engine: &dyn Engine, group: GroupId) -> Result<Option<ItemRow>, LoadError> {
+    let Some((key, value)) = engine.last_at_or_below(Tree::Messages, &keys::message(group, MessageId::MAX))? else {
+        return Ok(None);
+    };
+    let (found, msgid) = keys::parse_message(&key).map_err(KeptError::from)?;
+    if found == group { Ok(Some(item_row(group, msgid, &value)?)) } else { Ok(None) }
+}
+
+fn last_own(engine: &dyn Engine, group: GroupId, user: UserId) -> Result<Option<ItemRow>, LoadError> {
+    let Some((key, value)) = engine.last_at_or_below(Tree::Own, &keys::own(group, user, u64::MAX))? else {
+        return Ok(None);
+    };
+    let (found, author, _) = keys::parse_own(&key).map_err(KeptError::from)?;
+    if (found, author) != (group, user) {
+        return Ok(None);
+    }
+    let own = OwnRecord::decode(&value).map_err(KeptError::from)?;
+    let item = engine.get(Tree::Messages, &keys::message(group, own.msgid))?;
+    let Some(item) = item else { return Err(KeptError::Unknown("item among those of its author").into()) };
+    Ok(Some(item_row(group, own.msgid, &item)?))
+}
+
+fn write(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option<Write>, KeptError> {
+    Ok(Some(match tree {
+        Tree::Messages => {
+            let (group, msgid) = keys::parse_message(key)?;
+            Write::Item(item_row(group, msgid, value)?)
+        }
+        Tree::Groups => Write::Group(keys::parse_group(key)?, group_row(GroupRecord::decode(value)?)?),
+        Tree::Members => {
+            let (group, user) = keys::parse_member(key)?;
+            Write::Member(group, user, member_row(MemberRecord::decode(value)?)?)
+        }
+        Tree::Cursors => {
+            let (group, user, device) = keys::parse_cursor(key)?;
+            let CursorRecord { msgid, content, own, .. } = CursorRecord::decode(value)?;
+            Write::Cursor(group, user, device, CursorRow { msgid, content, own })
+        }
+        Tree::Users => {
+            let UserRecord { handle, operator, created_ms, .. } = UserRecord::decode(value)?;
+            let handle = handle_of(&handle)?;
+            Write::User(keys::parse_user(key)?, UserRow { handle, operator, created_ms })
+        }
+        Tree::Devices => Write::Device(keys::parse_device(key)?, device_row(DeviceRecord::decode(value)?)),
+        Tree::Invites => Write::Invite(CodeHash(keys::parse_digest(key)?), invite_row(InviteRecord::decode(value)?)?),
+        Tree::Sends => {
+            let (device, seq) = keys::parse_send(key)?;
+            if seq == ClientSeq::ZERO {
+                let SendWindowRecord { lowest, highest, .. } = SendWindowRecord::decode(value)?;
+                Write::SendWindow(device, SendWindow { lowest, highest })
+            } else {
+                let SendRecord { group, msgid, time_ms, hash, .. } = SendRecord::decode(value)?;
+                Write::Send(device, seq, SendRow { group, msgid, time_ms, hash: SendHash(hash) })
+            }
+        }
+        Tree::Meta => {
+            let name = keys::parse_name(key)?;
+            let known = [Meta::LastGroup, Meta::LastUser, Meta::LastDevice, Meta::OperatorExisted];
+            let meta = known.into_iter().find(|meta| meta_name(*meta) == name);
+            Write::Meta(meta.ok_or(KeptError::Unknown("counter"))?, MetaRecord::decode(value)?.value)
+        }
+        Tree::Recalled | Tree::Own | Tree::Handles | Tree::Keys | Tree::Memberships => return Ok(None),
+    }))
+}
+
+fn role(number: u8) -> Result<Role, KeptError> {
+    match number {
+        1 => Ok(Role::Owner),
+        2 => Ok(Role::Admin),
+        3 => Ok(Role::Member),
+        _ => Err(KeptError::Unknown("role")),
+    }
+}
+
+/// The policy of this number, on wire and in the store.
+pub(crate) fn policy(number: u8) -> Result<Policy, KeptError> {
+    match number {
+        0 => Ok(Policy::FromJoin),
+        1 => Ok(Policy::FullHistory),
+        _ => Err(KeptError::Unknown("policy")),
+    }
+}
+
+fn handle_of(text: &str) -> Result<Handle, KeptError> {
+    Handle::parse(text).map_err(|_| KeptError::Unknown("handle"))
+}
+
+fn group_row(record: GroupRecord) -> Result<GroupRow, KeptError> {
+    Ok(GroupRow {
+        name: record.name,
+        policy: policy(record.policy)?,
+        first_kept: record.first_kept,
+        head_mark: record.head_mark,
+        content_mark: record.content_mark,
+        created_ms: record.created_ms,
+    })
+}
+
+fn member_row(record: MemberRecord) -> Result<MemberRow, KeptError> {
+    let interval = |record: &IntervalRecord| {
+        Ok(Interval {
+            joined: record.joined,
+            left: record.left,
+            policy: policy(record.policy)?,
+            content_before: record.content_before,
+            content_until: record.content_until,
+        })
+    };
+    Ok(MemberRow {
+        role: role(record.role)?,
+        intervals: record.intervals.iter().map(interval).collect::<Result<_, KeptError>>()?,
+        name_at_leave: record.name_at_leave,
+    })
+}
+
+fn device_row(record: DeviceRecord) -> DeviceRow {
+    DeviceRow {
+        user: record.user,
+        key: DeviceKey(record.key),
+        name: record.name,
+        enrolled_ms: record.enrolled_ms,
+        revoked_ms: record.revoked_ms,
+        invite: CodeHash(record.invite),
+    }
+}
+
+fn invite_row(record: InviteRecord) -> Result<InviteRow, KeptError> {
+    let opens = match (record.opens, record.handle, record.user) {
+        (opens::FIRST, None, None) => InviteFor::First,
+        (opens::USER, Some(handle), None) => InviteFor::User { handle: handle_of(&handle)?, group: record.group },
+        (opens::DEVICE, None, Some(user)) => InviteFor::Device { user },
+        _ => return Err(KeptError::Unknown("kind of invite")),
+    };
+    Ok(InviteRow { opens, by: record.by, expires_ms: record.expires_ms, used: record.used })
+}
+
+fn item_row(group: GroupId, msgid: MessageId, value: &Bytes) -> Result<ItemRow, KeptError> {
+    let record = MessageRecord::decode(value)?;
+    let item = Item::decode(&record.item)?;
+    if (item.gid, item.msgid) != (group, msgid) {
+        return Err(KeptError::Unknown("item under its key"));
+    }
+    let (author, time_ms, tag) = (item.author, item.time_ms, item.tag);
+    Ok(ItemRow {
+        group,
+        msgid,
+        author,
+        time_ms,
+        tag,
+        content: item_content(item)?,
+        content_ordinal: record.content,
+        own_ordinal: record.own,
+    })
+}
+
+fn item_content(item: Item) -> Result<ItemContent, KeptError> {
+    if item.is_content() {
+        return Ok(ItemContent::Sent { kind: item.kind, body: item.body, extensions: item.extensions.0 });
+    }
+    let body = &item.body;
+    Ok(match item.kind {
+        kind::CREATED => {
+            let Created { name, policy: number, .. } = Created::decode(body)?;
+            ItemContent::Created { name, policy: policy(number)? }
+        }
+        kind::JOINED => ItemContent::Joined(Joined::decode(body)?.user),
+        kind::LEFT => ItemContent::Left(Left::decode(body)?.user),
+        kind::REMOVED => ItemContent::Removed(Left::decode(body)?.user),
+        kind::RENAMED => ItemContent::Renamed(Renamed::decode(body)?.name),
+        kind::ROLE_CHANGED => {
+            let RoleChanged { user, role: number, .. } = RoleChanged::decode(body)?;
+            ItemContent::RoleChanged(user, role(number)?)
+        }
+        _ => return Err(KeptError::Unknown("kind of item")),
+    })
+}

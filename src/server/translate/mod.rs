@@ -1,0 +1,11 @@
+//! Between the three that never import one another: what is decided, what is kept, what travels.
+
+mod kept;
+mod load;
+mod wire;
+
+pub use kept::KeptError;
+pub(crate) use kept::{kept, weight};
+pub use load::LoadError;
+pub(crate) use load::{load, policy};
+pub(crate) use wire::{answer, code, error, role};

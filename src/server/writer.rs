@@ -1,0 +1,358 @@
+//! The one thread that decides: commands in, one frame and one sync a batch, answers out.
+//!
+//! [`Writer`] is the step machine; [`run`] loops over it. The order is fixed: decide, append, sync, publish, answer.
+//! Nothing is published or answered before its frame is durable. After a failed append or sync the batch's answers are
+//! *outcome unknown*, what was decided is dropped, reads go on from the committed view, and the store is opened anew
+//! before anything else is decided.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+
+use crate::clock;
+use crate::core::command::{Answer, Command, Event};
+use crate::core::rows::Write;
+use crate::core::state::State;
+use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
+use crate::limits;
+use crate::server::applier::Frames;
+use crate::server::opening::{Found, OpenError, Place};
+use crate::server::preparing::Preparing;
+use crate::server::request::{Outcome, Recipient, Reply, Request};
+use crate::server::rows::Rows;
+use crate::server::session::Session;
+use crate::server::translate::{self, KeptError};
+use crate::server::view::View;
+use crate::store::StoreError;
+use crate::store::applier::Applier;
+use crate::store::log::{Frame, LogWriter};
+use crate::wire::code::Code;
+
+/// How long the writer waits between two tries to open a store that failed.
+const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A durable batch, for the dispatcher.
+pub(crate) struct Batch {
+    /// Who is told what.
+    pub(crate) answers: Vec<(Reply, Outcome)>,
+    /// What others must be told, in order of decision.
+    pub(crate) events: Vec<Event>,
+    /// The new items of each group, dense and in order; shared by everyone they are pushed to.
+    pub(crate) items: BTreeMap<GroupId, Rows>,
+}
+
+/// What the writer tells the dispatcher.
+pub(crate) enum Told {
+    /// A batch is durable.
+    Batch(Batch),
+    /// The store was opened anew: what sessions were told before may be less than what turned out to be kept.
+    Reopened,
+    /// The log is sealed; nothing follows.
+    Stopped(Result<(), StoreError>),
+}
+
+/// Why a batch was not kept.
+#[derive(Debug, thiserror::Error)]
+enum WriteError {
+    /// The log could not be written or synced.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A row could not be translated.
+    #[error(transparent)]
+    Kept(#[from] KeptError),
+}
+
+/// Why the store could not be opened anew.
+#[derive(Debug, thiserror::Error)]
+enum ReopenError {
+    /// It does not open.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The applier's thread does not start.
+    #[error("failed to start a thread: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Acks of one device that wait for a frame to ride in.
+struct WaitingAcks {
+    session: Arc<Session>,
+    entries: BTreeMap<GroupId, MessageId>,
+}
+
+/// What is open: the log, the queue to the index, and what makes segments ahead. Gone while the store has to be opened
+/// anew.
+pub(crate) struct Open {
+    log: LogWriter,
+    frames: Frames,
+    preparing: Preparing,
+}
+
+impl Open {
+    /// Starts what goes with a log.
+    pub(crate) fn start(log: LogWriter, applier: Applier, view: &View) -> std::io::Result<Open> {
+        let preparing = Preparing::start(log.preparer())?;
+        let frames = Frames::start(applier, view.read().overlay.clone())?;
+        Ok(Open { log, frames, preparing })
+    }
+
+    /// Ends all of it, the log last, as it holds the folder's lock.
+    fn finish(self) {
+        self.preparing.finish();
+        self.frames.finish();
+        drop(self.log);
+    }
+}
+
+/// The step machine of the writer.
+pub(crate) struct Writer {
+    state: State,
+    open: Option<Open>,
+    place: Place,
+    view: Arc<View>,
+    log_bytes: Arc<AtomicU64>,
+    acks: BTreeMap<DeviceId, WaitingAcks>,
+    acks_since: Option<Instant>,
+    answers: Vec<(Reply, Answer)>,
+    sends: Vec<(DeviceId, ClientSeq)>,
+    events: Vec<Event>,
+    writes: Vec<Write>,
+    bytes: usize,
+}
+
+impl Writer {
+    /// A writer over an open store.
+    pub(crate) fn new(state: State, open: Open, place: Place, view: Arc<View>, log_bytes: Arc<AtomicU64>) -> Writer {
+        log_bytes.store(open.log.disk_bytes(), Ordering::Relaxed);
+        Writer {
+            state,
+            open: Some(open),
+            place,
+            view,
+            log_bytes,
+            acks: BTreeMap::new(),
+            acks_since: None,
+            answers: Vec::new(),
+            sends: Vec::new(),
+            events: Vec::new(),
+            writes: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Decides one command, or lets acks wait for the next frame.
+    pub(crate) fn take(&mut self, request: Request, now_ms: u64, now: Instant) {
+        let (command, reply) = request.open();
+        if self.open.is_none() {
+            if let Command::Send(send) = &command {
+                self.state.hold_from(send.device, send.seq);
+            }
+            reply.give(Outcome::Failed(Code::OutcomeUnknown));
+            return;
+        }
+        match (command, reply.take_acks()) {
+            (Command::Ack { device, entries }, Ok(session)) => self.wait_acks(device, entries, session, now),
+            (command, Ok(session)) => self.decide(command, Reply::to(Recipient::Acks(session)), now_ms),
+            (command, Err(reply)) => self.decide(command, reply, now_ms),
+        }
+    }
+
+    /// Whether the batch should be closed.
+    pub(crate) fn is_full(&self) -> bool {
+        self.answers.len() >= limits::BATCH_COMMANDS_MAX || self.bytes >= limits::BATCH_BYTES_MAX
+    }
+
+    /// When acks must be written even if nothing else is.
+    pub(crate) fn acks_due(&self) -> Option<Instant> {
+        self.acks_since.map(|since| since + Duration::from_millis(limits::ACK_COALESCE_MS_MAX))
+    }
+
+    /// Whether the store has to be opened anew before anything can be decided.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.open.is_none()
+    }
+
+    /// Appends, syncs and publishes what was decided; nothing where there is nothing to tell.
+    pub(crate) fn commit(&mut self, now_ms: u64) -> Option<Batch> {
+        self.decide_acks(now_ms);
+        if self.answers.is_empty() {
+            return None;
+        }
+        let items = match self.keep() {
+            Ok(items) => items,
+            Err(failure) => return Some(self.fail(&failure)),
+        };
+        self.state.pending_is_durable();
+        self.clear_batch();
+        let answers = std::mem::take(&mut self.answers);
+        let answers = answers.into_iter().map(|(reply, answer)| (reply, Outcome::Decided(answer))).collect();
+        Some(Batch { answers, events: std::mem::take(&mut self.events), items })
+    }
+
+    /// Opens the store anew after a failure, and publishes what turns out to be kept. The log is read again from its
+    /// beginning, under the rules for its end, as a sync that failed proves nothing about what was written.
+    fn reopen(&mut self) -> Result<(), ReopenError> {
+        let Found { store, tables, applier } = self.place.open(|_| {})?;
+        self.view.replace(tables, store.engine, store.durable);
+        self.open = Some(Open::start(store.log, applier, &self.view)?);
+        Ok(())
+    }
+
+    /// Seals the log, and lets the index catch up.
+    fn seal(self) -> Result<(), StoreError> {
+        let Some(mut open) = self.open else { return Ok(()) };
+        let sealed = open.log.seal();
+        open.finish();
+        sealed.map(drop)
+    }
+
+    /// Makes the batch durable, then publishes it. A batch without writes (all resends or refusals) needs no frame:
+    /// everything it answers was durable before it.
+    fn keep(&mut self) -> Result<BTreeMap<GroupId, Rows>, WriteError> {
+        let Some(Open { log, frames, .. }) = self.open.as_mut() else { return Ok(BTreeMap::new()) };
+        if self.writes.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let kept = translate::kept(&self.writes, log.next())?;
+        let lsn = log.append(&kept.ops)?;
+        log.sync()?;
+        let frame = Arc::new(Frame { lsn, ops: kept.ops });
+        self.view.publish(&self.writes, Arc::clone(&frame));
+        frames.push(frame);
+        self.log_bytes.store(log.disk_bytes(), Ordering::Relaxed);
+        Ok(kept.items)
+    }
+
+    fn decide(&mut self, command: Command, reply: Reply, now_ms: u64) {
+        if let Command::Send(send) = &command {
+            self.sends.push((send.device, send.seq));
+        }
+        let applied = self.state.apply(&self.view.read().tables, command, now_ms);
+        self.bytes += applied.writes.iter().map(translate::weight).sum::<usize>();
+        self.writes.extend(applied.writes);
+        self.events.extend(applied.events);
+        self.answers.push((reply, applied.answer));
+    }
+
+    fn wait_acks(&mut self, device: DeviceId, entries: Vec<(GroupId, MessageId)>, session: Arc<Session>, now: Instant) {
+        let new = || WaitingAcks { session: Arc::clone(&session), entries: BTreeMap::new() };
+        let waiting = self.acks.entry(device).or_insert_with(new);
+        waiting.session = session;
+        for (group, msgid) in entries {
+            let entry = waiting.entries.entry(group).or_insert(msgid);
+            *entry = (*entry).max(msgid);
+        }
+        self.acks_since.get_or_insert(now);
+    }
+
+    fn decide_acks(&mut self, now_ms: u64) {
+        self.acks_since = None;
+        for (device, waiting) in std::mem::take(&mut self.acks) {
+            let entries = waiting.entries.into_iter().collect();
+            self.decide(Command::Ack { device, entries }, Reply::to(Recipient::Acks(waiting.session)), now_ms);
+        }
+    }
+
+    fn fail(&mut self, failure: &WriteError) -> Batch {
+        error!(error = %failure, "the log failed: sends answer outcome-unknown until it opens again");
+        if let Some(open) = self.open.take() {
+            open.finish();
+        }
+        self.state.drop_pending();
+        for (device, seq) in std::mem::take(&mut self.sends) {
+            self.state.hold_from(device, seq);
+        }
+        self.clear_batch();
+        self.events.clear();
+        let answers = std::mem::take(&mut self.answers);
+        let answers = answers.into_iter().map(|(reply, _)| (reply, Outcome::Failed(Code::OutcomeUnknown))).collect();
+        Batch { answers, events: Vec::new(), items: BTreeMap::new() }
+    }
+
+    fn clear_batch(&mut self) {
+        self.writes.clear();
+        self.sends.clear();
+        self.bytes = 0;
+    }
+}
+
+/// Loops over the machine until every sender of commands is gone, then seals the log.
+pub(crate) fn run(mut writer: Writer, commands: &Receiver<Request>, told: &mpsc::Sender<Told>) {
+    loop {
+        match next(&writer, commands) {
+            Next::Request(request) => writer.take(*request, clock::now_ms(), clock::monotonic()),
+            Next::AcksDue => {}
+            Next::Stop => break,
+        }
+        while !writer.is_full()
+            && let Ok(request) = commands.try_recv()
+        {
+            writer.take(request, clock::now_ms(), clock::monotonic());
+        }
+        commit_and_tell(&mut writer, told);
+        if writer.has_failed() && !reopen(&mut writer, commands, told) {
+            break;
+        }
+    }
+    commit_and_tell(&mut writer, told);
+    let sealed = writer.seal();
+    tell(told, Told::Stopped(sealed));
+}
+
+/// Tries to open the store until it opens, or the server stops; meanwhile every command is answered. Says whether it
+/// is open.
+fn reopen(writer: &mut Writer, commands: &Receiver<Request>, told: &mpsc::Sender<Told>) -> bool {
+    loop {
+        match writer.reopen() {
+            Ok(()) => {
+                info!("the store is open again");
+                tell(told, Told::Reopened);
+                return true;
+            }
+            Err(failure) => warn!(error = %failure, "the store does not open yet"),
+        }
+        let until = clock::monotonic() + REOPEN_INTERVAL;
+        loop {
+            match commands.recv_deadline(until) {
+                Ok(request) => writer.take(request, clock::now_ms(), clock::monotonic()),
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+}
+
+enum Next {
+    Request(Box<Request>),
+    AcksDue,
+    Stop,
+}
+
+fn next(writer: &Writer, commands: &Receiver<Request>) -> Next {
+    let received = match writer.acks_due() {
+        Some(due) => commands.recv_deadline(due),
+        None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
+    };
+    match received {
+        Ok(request) => Next::Request(Box::new(request)),
+        Err(RecvTimeoutError::Timeout) => Next::AcksDue,
+        Err(RecvTimeoutError::Disconnected) => Next::Stop,
+    }
+}
+
+fn commit_and_tell(writer: &mut Writer, told: &mpsc::Sender<Told>) {
+    if let Some(batch) = writer.commit(clock::now_ms()) {
+        tell(told, Told::Batch(batch));
+    }
+}
+
+fn tell(told: &mpsc::Sender<Told>, what: Told) {
+    // The dispatcher outlives the writer; where it is gone all the same, dropped replies answer by themselves.
+    if told.blocking_send(what).is_err() {
+        warn!("nobody listens to the writer any more");
+    }
+}
