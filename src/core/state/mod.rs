@@ -96,6 +96,3 @@ impl State {
         self.turns
     }
 }
-
-#[cfg(test)]
-mod tests;
