@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tracing::info;
 
 use crate::core::command::Event;
+use crate::core::rows::MemberRow;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::server::Shared;
 use crate::server::session::Session;
@@ -40,6 +41,7 @@ fn dispatch(shared: &Shared, batch: Batch) {
     }
     let view = shared.view.read();
     // Who joined in this batch follows before its items are offered; who left stops after: both borders are visible.
+    // Afterwards whoever is a member follows, as one batch may hold a leave and the return.
     for event in &batch.events {
         if let Event::Membership { group, user, member: true, .. } = event {
             shared.registry.follow(*user, *group, true);
@@ -53,6 +55,12 @@ fn dispatch(shared: &Shared, batch: Batch) {
             session.push_wake.notify_one();
         }
     }
+    for event in &batch.events {
+        if let Event::Membership { group, user, .. } = event {
+            let is_member = view.tables.member(*group, *user).is_some_and(MemberRow::is_member);
+            shared.registry.follow(*user, *group, is_member);
+        }
+    }
     drop(view);
     for event in batch.events {
         tell(shared, event);
@@ -63,9 +71,6 @@ fn tell(shared: &Shared, event: Event) {
     match event {
         Event::Items { .. } => {}
         Event::Membership { group, user, member, msgid } => {
-            if !member {
-                shared.registry.follow(user, group, false);
-            }
             membership(shared, group, user, member, msgid);
         }
         Event::DeviceAdded(device) => device_notice(shared, device, true),

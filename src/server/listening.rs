@@ -93,7 +93,7 @@ impl Listening {
     /// New items of a group are durable.
     pub(crate) fn offer(&mut self, tables: &Tables, group: GroupId, rows: &Rows, rtt: Duration) {
         let mut effects = Vec::new();
-        self.machine.offer(group, &rows.offered(), moment(rtt), &self.sight(tables), &mut effects);
+        self.machine.offer(group, rows.offered(), moment(rtt), &self.sight(tables), &mut effects);
         self.carry_out(effects, rows);
     }
 
@@ -102,8 +102,8 @@ impl Listening {
         let sight = self.sight(tables);
         let Some((rows, covered_to)) = read else { return self.machine.fetch_failed(fetch.group, &sight) };
         let mut effects = Vec::new();
-        let (offered, Fetch { group, after, .. }) = (rows.offered(), fetch);
-        let fetched = Fetched { group, after, rows: &offered, covered_to };
+        let Fetch { group, after, .. } = fetch;
+        let fetched = Fetched { group, after, rows: rows.offered(), covered_to };
         self.machine.fetched(&fetched, moment(rtt), &sight, &mut effects);
         self.carry_out(effects, rows);
     }

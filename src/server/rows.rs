@@ -10,7 +10,7 @@ use crate::wire::row::Row;
 /// Rows in the making.
 #[derive(Debug, Default)]
 pub(crate) struct RowsMaker {
-    msgids: Vec<MessageId>,
+    offered: Vec<Offered>,
     ends: Vec<usize>,
     bytes: BytesMut,
 }
@@ -18,8 +18,10 @@ pub(crate) struct RowsMaker {
 impl RowsMaker {
     /// Adds the row of an item; msgids ascend.
     pub(crate) fn add(&mut self, msgid: MessageId, item: Bytes) -> Result<(), WireError> {
+        let before = self.bytes.len();
         Row::plain(item).append_to(&mut self.bytes)?;
-        self.msgids.push(msgid);
+        let bytes = u32::try_from(self.bytes.len() - before).unwrap_or(u32::MAX);
+        self.offered.push(Offered { msgid, bytes });
         self.ends.push(self.bytes.len());
         Ok(())
     }
@@ -31,34 +33,28 @@ impl RowsMaker {
 
     /// The rows.
     pub(crate) fn finish(self) -> Rows {
-        Rows { msgids: self.msgids, ends: self.ends, bytes: self.bytes.freeze() }
+        Rows { offered: self.offered, ends: self.ends, bytes: self.bytes.freeze() }
     }
 }
 
 /// Encoded rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Rows {
-    msgids: Vec<MessageId>,
+    offered: Vec<Offered>,
     ends: Vec<usize>,
     bytes: Bytes,
 }
 
 impl Rows {
     /// What a listener is told of them before it decides.
-    pub(crate) fn offered(&self) -> Vec<Offered> {
-        let mut start = 0;
-        let sizes = self.ends.iter().map(|end| end - std::mem::replace(&mut start, *end));
-        let offered = |(msgid, bytes): (&MessageId, usize)| Offered {
-            msgid: *msgid,
-            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-        };
-        self.msgids.iter().zip(sizes).map(offered).collect()
+    pub(crate) fn offered(&self) -> &[Offered] {
+        &self.offered
     }
 
     /// The rows from one msgid to another, both included, without copying.
     pub(crate) fn between(&self, first: MessageId, last: MessageId) -> Bytes {
-        let from = self.msgids.partition_point(|msgid| *msgid < first);
-        let until = self.msgids.partition_point(|msgid| *msgid <= last);
+        let from = self.offered.partition_point(|item| item.msgid < first);
+        let until = self.offered.partition_point(|item| item.msgid <= last);
         let end_of = |count: usize| count.checked_sub(1).and_then(|index| self.ends.get(index)).copied().unwrap_or(0);
         let (start, end) = (end_of(from), end_of(until));
         if start < end { self.bytes.slice(start..end) } else { Bytes::new() }
@@ -69,14 +65,14 @@ impl Rows {
         let mut pieces = Vec::new();
         let mut start = 0;
         let mut before = None;
-        for (msgid, end) in self.msgids.iter().zip(&self.ends) {
+        for (item, end) in self.offered.iter().zip(&self.ends) {
             if let Some((last, last_end)) = before
                 && end - start > bytes_max
             {
                 pieces.push((self.bytes.slice(start..last_end), last));
                 start = last_end;
             }
-            before = Some((*msgid, *end));
+            before = Some((item.msgid, *end));
         }
         pieces.extend(before.map(|(last, end)| (self.bytes.slice(start..end), last)));
         pieces
