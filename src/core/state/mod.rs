@@ -96,3 +96,6 @@ impl State {
         self.turns
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -104,8 +104,8 @@ impl Rates {
         let now = now_ms.saturating_mul(NS_PER_MS);
         let period = rate.per_ms.saturating_mul(NS_PER_MS);
         let until = self.used_until_ns.entry((user, what)).or_default();
-        // A clock that was set back must not lock anybody out for longer than a period.
-        let from = (*until).max(now).min(now.saturating_add(period));
+        // More than a period ahead can only be of a clock that was set back since.
+        let from = if *until > now.saturating_add(period) { now } else { (*until).max(now) };
         let cost = (u128::from(amount) * u128::from(period) / u128::from(rate.amount)).min(u128::from(period));
         let after = from.saturating_add(u64::try_from(cost).unwrap_or(period));
         let over = after.saturating_sub(now.saturating_add(period));
