@@ -158,7 +158,7 @@ async fn create(context: &Context, profile: &Profile, client: &Client, args: &Cr
         visible::name(&args.name)
     ));
     let mut known = Known::load(profile);
-    known.note(group, &args.name);
+    known.note(group, args.name.trim());
     known.save(profile);
     Ok(Exit::Done)
 }

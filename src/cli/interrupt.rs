@@ -4,18 +4,38 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits until the person, or the system, wants this process to end. Where signals cannot be caught it waits for ever,
-/// and a signal ends the process by itself.
-pub async fn asked() {
-    tokio::select! {
-        () = one(signal(SignalKind::interrupt())) => {}
-        () = one(signal(SignalKind::terminate())) => {}
+/// Both signals, from now on: none is missed between two waits. Where they cannot be caught they end the process by
+/// themselves.
+#[derive(Debug)]
+pub struct Interrupts {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+}
+
+impl Interrupts {
+    /// Begins to watch.
+    #[must_use]
+    pub fn watch() -> Interrupts {
+        Interrupts { interrupt: signal(SignalKind::interrupt()).ok(), terminate: signal(SignalKind::terminate()).ok() }
+    }
+
+    /// Waits for the next of either.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            () = one(self.interrupt.as_mut()) => {}
+            () = one(self.terminate.as_mut()) => {}
+        }
     }
 }
 
-async fn one(signal: std::io::Result<Signal>) {
+/// Waits until the person, or the system, wants this process to end.
+pub async fn asked() {
+    Interrupts::watch().next().await;
+}
+
+async fn one(signal: Option<&mut Signal>) {
     match signal {
-        Ok(mut signal) => signal.recv().await.unwrap_or(()),
-        Err(_) => std::future::pending().await,
+        Some(signal) => signal.recv().await.unwrap_or(()),
+        None => std::future::pending().await,
     }
 }

@@ -36,6 +36,8 @@ use context::Context;
 use exit::{CliError, Exit};
 use output::Output;
 
+use crate::telemetry::{self, LogFormat};
+
 /// Runs the command line to its end.
 #[must_use]
 pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
@@ -62,7 +64,20 @@ fn run(context: &Context, command: &Command) -> Result<Exit, CliError> {
     ended
 }
 
+/// The log of the client library, on stderr, where it was asked for.
+fn log(context: &Context) -> Result<(), CliError> {
+    let level = std::env::var(telemetry::LEVEL_VARIABLE).ok().filter(|level| !level.trim().is_empty());
+    let asked = if context.common.verbose { Some("gaggle=debug") } else { None };
+    match level.as_deref().or(asked) {
+        Some(level) => Ok(telemetry::init(LogFormat::Human, Some(level))?),
+        None => Ok(()),
+    }
+}
+
 async fn dispatch(context: &Context, command: &Command) -> Result<Exit, CliError> {
+    if !matches!(command, Command::Serve(_)) {
+        log(context)?;
+    }
     match command {
         Command::Serve(args) => serve::run(context, args).await,
         Command::Join(args) => join::run(context, args).await,

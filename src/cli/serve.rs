@@ -1,12 +1,25 @@
 //! `gaggle serve`: runs the server until a signal ends it. All it does itself is to say where the server listens, how
 //! to join, and how it ended.
 
+use std::env;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
+use crate::cli::interrupt::Interrupts;
+use crate::cli::{output, visible};
+use crate::clock;
+use crate::config::{Config, ConfigError, ServeFlags};
+use crate::server::{OpenError, ServeError, Server};
+use crate::store::{Progress, StoreErrorClass};
+use crate::telemetry::{self, LEVEL_VARIABLE, TelemetryError};
+
+/// Words about progress come no closer together.
+const PROGRESS_GAP: Duration = Duration::from_secs(1);
 
 /// Examples, after the options.
 pub const HELP: &str = "\
@@ -24,27 +37,150 @@ It prints where it listens, and its pin, on stderr; with --json one line on stdo
   gaggle serve
   gaggle serve --listen 0.0.0.0:443 --advertise chat.example.org:443";
 
-/// What `serve` takes.
+/// What `serve` takes. What is not given comes from the environment, then from the settings file.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
-    /// UDP address and port; [::] is IPv6 and IPv4
-    #[arg(long, value_name = "ADDRESS", default_value = "[::]:4433")]
-    pub listen: String,
-    /// Where messages are kept
-    #[arg(long, value_name = "DIR", default_value = "data")]
-    pub data: PathBuf,
-    /// What invite links say [default: localhost and the port]
+    /// UDP address and port; [::] is IPv6 and IPv4 [default: [::]:4433] [env: GAGGLE_LISTEN]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// Where messages are kept [default: data] [env: GAGGLE_DATA]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// What invite links say: how others reach this server [default: localhost and the port] [env: GAGGLE_ADVERTISE]
     #[arg(long, value_name = "HOST:PORT")]
     pub advertise: Option<String>,
     /// Accept that the key in certs/ is another than before; every device must then be invited anew
     #[arg(long)]
     pub new_pin: bool,
+    /// Settings file [default: gaggle.toml, where there is one] [env: GAGGLE_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// How log lines on stderr look: human or json [env: GAGGLE_LOG_FORMAT]
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ServingJson {
+    listening: String,
+    families: String,
+    pin: String,
+    first_invite: Option<String>,
 }
 
 /// Serves.
 ///
 /// # Errors
 /// Where it does not start, or ends by a fault.
-pub async fn run(_context: &Context, _args: &ServeArgs) -> Result<Exit, CliError> {
-    Err(CliError::failed("this build has no server"))
+pub async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CliError> {
+    let flags = ServeFlags {
+        listen: args.listen.clone(),
+        data: args.data.clone(),
+        certs: context.common.certs.clone(),
+        advertise: args.advertise.clone(),
+        new_pin: args.new_pin,
+        config: args.config.clone(),
+        log_format: args.log_format.clone(),
+    };
+    let config = Config::load(&flags.or_environment(|name| env::var(name).ok()))?;
+    let level = env::var(LEVEL_VARIABLE).ok().filter(|level| !level.trim().is_empty());
+    let quiet_level = if output::words_reach_a_terminal() && !context.common.verbose { "warn" } else { "info" };
+    telemetry::init(config.log_format, Some(level.as_deref().unwrap_or(quiet_level)))?;
+    let advertised = config.advertise.is_some();
+
+    let mut server = Server::start(config, Context::disk(), told(context.output)).await?;
+    let mut signals = Interrupts::watch();
+    greet(context, &server, advertised)?;
+    tokio::select! {
+        error = server.failed() => return Err(error.into()),
+        () = signals.next() => {}
+    }
+    context
+        .output
+        .words("stopping: what was sent is being answered, clients are told (a second signal ends it at once)");
+    tokio::select! {
+        stopped = server.stop() => stopped?,
+        () = signals.next() => {
+            return Err(CliError::failed("ended at once by a second signal; what was answered is on disk"));
+        }
+    }
+    context.output.words("stopped");
+    Ok(Exit::Done)
+}
+
+/// Tells how far reading the log has come, where that takes long enough to wonder.
+fn told(output: output::Output) -> impl FnMut(Progress) + Send + 'static {
+    let mut last = clock::monotonic();
+    move |progress| {
+        let now = clock::monotonic();
+        if now.saturating_duration_since(last) >= PROGRESS_GAP {
+            output.words(&format!("reading the log: {} of {} segments", progress.segment, progress.segments));
+            last = now;
+        }
+    }
+}
+
+/// Says where it listens and, while there is no operator, how to become one.
+fn greet(context: &Context, server: &Server, advertised: bool) -> Result<(), CliError> {
+    let bound = server.bound();
+    let first = server.first_invite();
+    let path = first.map(|(path, _)| path.display().to_string());
+    if context.output.is_json() {
+        let json = ServingJson {
+            listening: bound.address.to_string(),
+            families: bound.families.to_string(),
+            pin: server.pin().to_string(),
+            first_invite: path.clone(),
+        };
+        context.output.record("", &json)?;
+    }
+    context.output.words(&format!("listening on {} ({}), pin {}", bound.address, bound.families, server.pin()));
+    if !advertised {
+        let port = bound.address.port();
+        context.output.words(&format!("links say localhost:{port}; for other machines: --advertise HOST:{port}"));
+    }
+    match first {
+        Some((_, link)) if output::words_reach_a_terminal() => {
+            context
+                .output
+                .warn("nobody is the operator yet; whoever joins first by this link, good until the next start");
+            context.output.warn(&format!("  gaggle join \"{}\" --as YOUR-HANDLE", visible::name(&link.to_string())));
+        }
+        Some((path, _)) => {
+            let path = visible::name(&path.display().to_string());
+            context.output.warn(&format!(
+                "nobody is the operator yet; whoever joins first by the link in {path} is (each start makes another)"
+            ));
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> CliError {
+        CliError::failed(visible::name(&error.to_string()))
+    }
+}
+
+impl From<TelemetryError> for CliError {
+    fn from(error: TelemetryError) -> CliError {
+        CliError::failed(visible::name(&error.to_string()))
+    }
+}
+
+impl From<ServeError> for CliError {
+    fn from(error: ServeError) -> CliError {
+        let storage = match &error {
+            ServeError::Open(OpenError::Store(cause)) | ServeError::Seal(cause) => Some(cause.class()),
+            ServeError::Open(OpenError::Load(_) | OpenError::Engine(_))
+            | ServeError::Identity(_)
+            | ServeError::Bind(_)
+            | ServeError::Thread(_)
+            | ServeError::FirstInvite(_)
+            | ServeError::WriterEnded => None,
+        };
+        let exit = if storage == Some(StoreErrorClass::Full) { Exit::TryAgain } else { Exit::Failed };
+        CliError::new(exit, visible::name(&error.to_string()))
+    }
 }

@@ -8,10 +8,11 @@ use tokio::sync::{mpsc, watch};
 
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
+use crate::cli::interrupt::Interrupts;
 use crate::cli::known::Known;
 use crate::cli::printer::{self, Line, Progress};
 use crate::cli::render::{self, Form, Names};
-use crate::cli::{interrupt, pull, trouble, visible};
+use crate::cli::{pull, trouble, visible};
 use crate::client::{
     Client, ClientOptions, Content, Event, Group, Listener, Outcome, Position, Profile, Received, Role, Subscription,
 };
@@ -160,11 +161,24 @@ impl Tail<'_> {
         lines: mpsc::Sender<Line>,
         mut printed: watch::Receiver<Progress>,
     ) -> Result<Exit, CliError> {
+        let mut signals = Interrupts::watch();
         let ended = tokio::select! {
             ended = self.work(&mut listener, &lines, &mut printed) => ended,
-            () = interrupt::asked() => Ok(()),
+            () = signals.next() => Ok(()),
         };
         drop(lines);
+        tokio::select! {
+            last = self.finish(&listener, printed) => last.map_or(ended, Err)?,
+            () = signals.next() => {
+                return Err(CliError::failed("ended at once by a second signal; the last items may come again"));
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Lets the printer write what it holds, acknowledges what it has written, and says goodbye. Why printing failed, if
+    /// it did.
+    async fn finish(&self, listener: &Listener, mut printed: watch::Receiver<Progress>) -> Option<CliError> {
         // The printer ends when it has written what it holds; one whose reader has stalled is left behind.
         let drained = async { while printed.changed().await.is_ok() {} };
         tokio::time::timeout(LAST_LINES_WAIT, drained).await.unwrap_or(());
@@ -173,8 +187,7 @@ impl Tail<'_> {
             listener.ack(position);
         }
         self.client.clone().close().await;
-        last.failed.map_or(ended, Err)?;
-        Ok(Exit::Done)
+        last.failed
     }
 
     /// Takes events, hands lines to the printer and acknowledges what it has written.

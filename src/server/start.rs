@@ -141,7 +141,7 @@ impl Server {
         let first_invite = first_invite(&shared).await?;
         let accepting = tokio::spawn(accept(Arc::clone(&shared), endpoint.clone()));
         if let Some(advice) = bound.small_buffers() {
-            warn!("{advice}");
+            info!("{advice}");
         }
         info!(address = %bound.address, families = %bound.families, pin = %shared.pin, "serving");
         Ok(Server { shared, endpoint, bound, first_invite, accepting, dispatcher, threads })
