@@ -83,15 +83,13 @@ impl Ahead {
         }
         let bytes_min = frame_bytes.saturating_add(wide(SEGMENT_HEAD_BYTES));
         let bytes = self.place.segment_bytes.max(bytes_min);
-        let segment = match next.ready.pop_front() {
-            Some(segment) if segment.bytes >= bytes_min => segment,
-            // It is empty and too small: one of the same number takes its place.
-            Some(segment) => self.create(segment.number, bytes)?,
-            None => {
-                let segment = self.create(next.number, bytes)?;
-                next.number += 1;
-                segment
-            }
+        let segment = if let Some(ready) = next.ready.pop_front() {
+            // It is empty; where it is too small, one of the same number takes its place.
+            if ready.bytes >= bytes_min { ready } else { self.create(ready.number, bytes)? }
+        } else {
+            let made = self.create(next.number, bytes)?;
+            next.number += 1;
+            made
         };
         self.changed.notify_all();
         Ok(segment)

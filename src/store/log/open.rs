@@ -88,10 +88,10 @@ pub(crate) fn open(
     }
     survey.settle(on_frame)?;
     let (at, offset) = survey.end;
-    let mut ahead = survey.segments.split_off(at).into_iter();
-    let current = ahead.next().ok_or_else(|| damaged(folder, "it has no segments"))?;
+    let ahead = survey.segments.split_off(at.saturating_add(1).min(survey.segments.len()));
+    let current = survey.segments.pop().ok_or_else(|| damaged(folder, "it has no segments"))?;
     let place = Place { folder: folder.to_owned(), store: options.store, segment_bytes: options.segment_bytes };
-    let writer = LogWriter::at_end(disk, place, current, offset, ahead.collect(), survey.last, survey.recovery.sealed)?;
+    let writer = LogWriter::at_end(disk, place, current, offset, ahead.into(), survey.last, survey.recovery.sealed)?;
     Ok(RecoveredLog { writer, recovery: survey.recovery })
 }
 
