@@ -34,6 +34,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// A command that takes no place in a queue.
+    #[cfg(test)]
+    pub(crate) fn new(command: Command, reply: Reply) -> Request {
+        Request { command, reply, place: None }
+    }
+
     /// Takes it apart, giving its place in the queue to the next.
     pub(crate) fn open(self) -> (Command, Reply) {
         drop(self.place);

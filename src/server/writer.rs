@@ -356,3 +356,6 @@ fn tell(told: &mpsc::Sender<Told>, what: Told) {
         warn!("nobody listens to the writer any more");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! The writer step by step, over the real log on a simulated disk.
+
+use std::path::PathBuf;
+
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::core::command::{SendCommand, Sendable};
+use crate::core::rows::{CodeHash, DeviceKey, Handle, Policy, SendHash};
+use crate::core::state::{Settings, Turns};
+use crate::disk::simulated::{Operation, SimulatedDisk};
+use crate::ids::Tag;
+
+const NOW: u64 = 1_000_000;
+
+struct World {
+    disk: SimulatedDisk,
+    view: Arc<View>,
+    writer: Writer,
+}
+
+fn open(disk: &SimulatedDisk) -> World {
+    let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::from("/data") };
+    let Found { store, tables, applier } = place.open(|_| {}).unwrap();
+    let view = Arc::new(View::new(tables, store.engine, store.durable));
+    let open = Open::start(store.log, applier, &view).unwrap();
+    let state = State::new(Settings::default(), Turns::default());
+    let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::default());
+    World { disk: disk.clone(), view, writer }
+}
+
+impl World {
+    fn take(&mut self, command: Command) -> oneshot::Receiver<Outcome> {
+        let (sender, receiver) = oneshot::channel();
+        let request = Request::new(command, Reply::to(Recipient::Local(sender)));
+        self.writer.take(request, NOW, clock::monotonic());
+        receiver
+    }
+
+    /// Commits, and gives the answers as the dispatcher would.
+    fn commit(&mut self) -> Option<BTreeMap<GroupId, Rows>> {
+        let batch = self.writer.commit(NOW)?;
+        batch.answers.into_iter().for_each(|(reply, outcome)| reply.give(outcome));
+        Some(batch.items)
+    }
+
+    fn ask(&mut self, command: Command) -> Outcome {
+        let mut answer = self.take(command);
+        self.commit();
+        answer.try_recv().unwrap()
+    }
+
+    /// The first user with a device and a group.
+    fn people(&mut self) -> (DeviceId, GroupId) {
+        let code = CodeHash([1; 32]);
+        self.ask(Command::RenewFirstInvite { code, expires_ms: NOW + 1_000 });
+        let handle = Some(Handle::parse("alice").unwrap());
+        let enrol = Command::Enrol { code, key: DeviceKey([2; 32]), handle, device_name: "laptop".to_owned() };
+        let Outcome::Decided(Answer::Enrolled { device, .. }) = self.ask(enrol) else { panic!("not enrolled") };
+        let create = Command::CreateGroup { by: device, name: "team".to_owned(), policy: Policy::FromJoin };
+        let Outcome::Decided(Answer::GroupCreated(group)) = self.ask(create) else { panic!("no group") };
+        (device, group)
+    }
+}
+
+fn send(device: DeviceId, seq: u64, group: GroupId) -> Command {
+    let what = Ok(Sendable {
+        kind: crate::wire::item::kind::TEXT,
+        tag: Tag::new([7; 8]),
+        body: bytes::Bytes::from(format!("text {seq}")),
+        extensions: Vec::new(),
+    });
+    let (seq, lowest) = (ClientSeq::new(seq), ClientSeq::new(1));
+    Command::Send(SendCommand { device, seq, lowest, group, hash: SendHash([9; 32]), what })
+}
+
+fn msgid(outcome: &Outcome) -> u64 {
+    let Outcome::Decided(Answer::Sent { msgid, .. }) = outcome else { panic!("not sent: {outcome:?}") };
+    msgid.value()
+}
+
+#[test]
+fn a_batch_is_one_write_and_one_sync_and_nothing_is_answered_or_published_before_it() {
+    let mut world = open(&SimulatedDisk::new());
+    let (device, group) = world.people();
+    world.disk.record();
+    let mut answers: Vec<_> = (1..=5).map(|seq| world.take(send(device, seq, group))).collect();
+    assert!(answers.iter_mut().all(|answer| answer.try_recv().is_err()));
+    assert_eq!(world.view.read().tables.head(group).value(), 1);
+    let batch = world.writer.commit(NOW).unwrap();
+    world.disk.note("committed");
+    let log = |operation: &Operation| match operation {
+        Operation::Write { path, .. } | Operation::Sync(path) => path.starts_with("/data/log"),
+        Operation::Note(_) => true,
+        _ => false,
+    };
+    let trace: Vec<Operation> = world.disk.recorded().into_iter().filter(log).collect();
+    let [Operation::Write { .. }, Operation::Sync(_), Operation::Note(_)] = trace.as_slice() else {
+        panic!("not one write, one sync, then the answers: {trace:?}")
+    };
+    assert_eq!(batch.items[&group].offered().len(), 5);
+    assert_eq!(world.view.read().tables.head(group).value(), 6);
+    batch.answers.into_iter().for_each(|(reply, outcome)| reply.give(outcome));
+    let sent: Vec<u64> = answers.iter_mut().map(|answer| msgid(&answer.try_recv().unwrap())).collect();
+    assert_eq!(sent, [2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn after_a_failed_sync_answers_are_unknown_reads_go_on_and_a_resend_finds_its_place() {
+    for crash_seed in 0..20 {
+        let mut world = open(&SimulatedDisk::new());
+        let (device, group) = world.people();
+        let first = world.ask(send(device, 1, group));
+        world.disk.fail_syncs(1, "/data/log");
+        let mut lost = world.take(send(device, 2, group));
+        world.commit();
+        assert_eq!(lost.try_recv().unwrap(), Outcome::Failed(Code::OutcomeUnknown));
+        assert!(world.writer.has_failed());
+        assert_eq!(world.view.read().tables.head(group).value(), 2);
+        let mut later = world.take(send(device, 3, group));
+        assert_eq!(later.try_recv().unwrap(), Outcome::Failed(Code::OutcomeUnknown));
+        if crash_seed > 0 {
+            world = open(&world.disk.crash(crash_seed));
+        } else {
+            world.writer.reopen().unwrap();
+            let refused = world.ask(send(device, 3, group));
+            assert_eq!(refused, Outcome::Decided(Answer::Refused(crate::core::command::Refusal::OutOfTurn)));
+        }
+        assert_eq!(world.ask(send(device, 1, group)), first);
+        assert_eq!(msgid(&world.ask(send(device, 2, group))), 3);
+        assert_eq!(msgid(&world.ask(send(device, 3, group))), 4);
+        assert_eq!(world.view.read().tables.head(group).value(), 4);
+    }
+}
+
+#[test]
+fn what_was_answered_is_there_after_any_power_loss() {
+    for seed in 0..50 {
+        let mut world = open(&SimulatedDisk::new());
+        let (device, group) = world.people();
+        let mut answered = Vec::new();
+        for number in 1..=seed % 7 {
+            answered.push((number, msgid(&world.ask(send(device, number, group)))));
+        }
+        let _undecided = world.take(send(device, 8, group));
+        let mut world = open(&world.disk.crash(seed));
+        for (number, before) in answered {
+            assert_eq!(msgid(&world.ask(send(device, number, group))), before);
+        }
+    }
+}
+
+#[test]
+fn a_batch_of_resends_needs_no_frame() {
+    let mut world = open(&SimulatedDisk::new());
+    let (device, group) = world.people();
+    let before = world.ask(send(device, 1, group));
+    let durable = world.view.read().durable;
+    assert_eq!(world.ask(send(device, 1, group)), before);
+    assert_eq!(world.view.read().durable, durable);
+}
+
+#[test]
+fn a_dropped_request_answers_that_its_outcome_is_unknown() {
+    let (sender, mut receiver) = oneshot::channel();
+    let device = DeviceId::new(1);
+    drop(Request::new(send(device, 1, GroupId::new(1)), Reply::to(Recipient::Local(sender))));
+    assert_eq!(receiver.try_recv().unwrap(), Outcome::Failed(Code::OutcomeUnknown));
+}
+
+#[test]
+fn a_page_holds_what_is_published_whether_it_is_applied_or_not() {
+    let mut world = open(&SimulatedDisk::new());
+    let (device, group) = world.people();
+    for seq in 1..=10 {
+        world.ask(send(device, seq, group));
+    }
+    let user = world.view.read().tables.device(device).unwrap().user;
+    let asked = |after, items, bytes| crate::server::reader::PageAsked { user, group, after, items, bytes };
+    let whole = crate::server::reader::read(&world.view, asked(MessageId::ZERO, 100, 1 << 20)).unwrap();
+    assert_eq!(whole.rows.offered().len(), 11);
+    assert_eq!((whole.covered_to.value(), whole.more), (11, false));
+    let some = crate::server::reader::read(&world.view, asked(MessageId::new(3), 4, 1 << 20)).unwrap();
+    assert_eq!(some.rows.offered().iter().map(|row| row.msgid.value()).collect::<Vec<_>>(), [4, 5, 6, 7]);
+    assert_eq!((some.covered_to.value(), some.more), (7, true));
+    let one = crate::server::reader::read(&world.view, asked(MessageId::new(3), 4, 1)).unwrap();
+    assert_eq!((one.rows.offered().len(), one.covered_to.value(), one.more), (1, 4, true));
+    let none = crate::server::reader::read(&world.view, asked(MessageId::new(11), 4, 100)).unwrap();
+    assert_eq!((none.rows.offered().len(), none.covered_to.value(), none.more), (0, 11, false));
+    let stranger =
+        crate::server::reader::PageAsked { user: crate::ids::UserId::new(99), ..asked(MessageId::ZERO, 1, 1) };
+    assert_eq!(crate::server::reader::read(&world.view, stranger), Err(Code::NoSuchGroup));
+}
