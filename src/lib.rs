@@ -1,4 +1,91 @@
-//! gaggle: group messaging for small self-hosted teams. One binary, one UDP port, one copy of every message.
+//! gaggle: group messaging for small self-hosted teams. One binary, one UDP port, an embedded store, no other service.
+//!
+//! This page is the map of the house. What travels is told in `src/wire/PROTOCOL.md`, how to run it in `README.md`;
+//! someone who only wants to write a client in Rust begins at [`client`].
+//!
+//! # Bird's eye view
+//!
+//! A message to a group is kept once for all its members, under (group, msgid). Every device has one cursor in each
+//! group, the last msgid that its application acknowledged. Whoever is connected is pushed to; everybody else pulls
+//! pages from the cursor. So a send costs the same in a group of ten and in one of ten thousand, and what a device has
+//! not seen is a number, not a list.
+//!
+//! ```text
+//!  client ──QUIC──► server::connection ──Command──► server::writer ──────► store::log: append, fdatasync
+//!                        ▲      ▲        bounded     core::State decides       │ durable: the view is published,
+//!                        │      └── answers ◄─────────────────────────────────┤ then answers and fan-out
+//!                        └────────── server::dispatch ◄────────────────────────┤
+//!                                                                              ▼
+//!                  pull ─► server::reader threads ─► store::overlay ◄ frames ► server::applier ─► store::engine
+//! ```
+//!
+//! One thread, the writer, decides everything that changes anything. It drains its channel into a batch, lets
+//! [`core::state::State`] decide each command, appends one frame to the commit log, syncs once, publishes the committed
+//! view in one swap, and hands answers and events to one dispatcher. Everything that is read is read from that view.
+//! The log is the record; the ordered index behind it serves pages and can be rebuilt from the log at any time.
+//!
+//! # Code map
+//!
+//! | folder | what it is for | what it never does |
+//! | --- | --- | --- |
+//! | [`ids`], [`limits`], [`clock`] | names of numbers, every bound with its reason, the one clock | decide |
+//! | [`wire`] | frames, items, codes, links, proofs: bytes to types and back | I/O; know core or store |
+//! | [`core`] | what is decided: groups, members, sends, cursors, hand-out; the client's outbox and inbox | I/O, async, clock, randomness |
+//! | [`disk`] | the one door to files: real, and simulated with power loss | know what the files mean |
+//! | [`store`] | the commit log, records and keys, overlay, ordered index | know what rows mean; be asynchronous |
+//! | [`server`] | QUIC, threads, sessions, fan-out; translates between wire, core and store | decide |
+//! | [`client`] | the public library: connect, outbox, inbox, pages | know the server or the store |
+//! | [`cli`] | one file a command; one that prints | know frames or streams |
+//! | [`config`], [`telemetry`] | settings from file, flags and environment; logs without secrets | |
+//!
+//! Dependencies point downwards only: `ids, limits, clock ← wire, core, disk ← store ← server ← cli`, and `wire, core,
+//! disk ← client ← cli`. `wire`, `core` and `store` never import one another. `tests/tidy.rs` holds all of this.
+//!
+//! # Invariants
+//!
+//! 1. Nothing is answered, pushed, listed or counted before the frame that holds it is synced, and everything before
+//!    it (`server`'s writer: sync, then publish, then answer).
+//! 2. A send is named by (device, number). Whatever fails, the same number with the same bytes has one msgid, and with
+//!    other bytes it is a conflict ([`core::state`], window and rows of sends).
+//! 3. msgids of a group are dense from 1 and given by one thread; joins, leaves and renames are items of the same order.
+//! 4. The committed view changes only by publishing a durable frame, and a reader takes authorisation, head and rows in
+//!    one look at it.
+//! 5. `handed` of a listener covers only what was written to it without a hole; an ack never passes it, so a cursor
+//!    never passes an item that its device was not given ([`core::listener`]).
+//! 6. What a member sees is a set of intervals, by every road: pages, pushes, lists and counts ask
+//!    [`core::tables::Tables`].
+//! 7. Every queue is bounded and says what full means: a stream is not read on, a commit waits, or the head is told in
+//!    place of items. Nobody waits for a slow peer.
+//! 8. Of the log only an unsynced last frame is ever cut; anything else that does not fit is a named error that leaves
+//!    the folder as it is ([`store::log`]).
+//! 9. No panic is reachable from the network or from the disk, and no log line holds a body, a code, a key or a whole
+//!    address.
+//!
+//! # Decisions, and why
+//!
+//! - **A log of our own under the index.** Measured, the index alone does not keep what it was given through a power
+//!   loss. The log is the point of durability, the atomicity across trees, and the source of every rebuild. In this
+//!   version the index is a map in memory, rebuilt at each start, behind the door ([`store::engine`]) that one on disk
+//!   will use; so a start reads the whole log, and the server is for a history that fits in memory.
+//! - **One copy of the resident rows.** [`core::state::State`] holds only what the batch under way changes, over the
+//!   committed [`core::tables::Tables`], which readers share. A batch that fails is dropped by forgetting that; and the
+//!   writer takes the write lock only to publish.
+//! - **After a failed write or sync the store is opened anew** under the rules for the end of the log, because a second
+//!   sync proves nothing about what the first one lost. Sends in doubt are answered *outcome unknown*; what their
+//!   device sends later waits for them, so that order holds. Connections are closed then: what they were told may be
+//!   less than what turned out to be kept, and coming back asks for everything anew.
+//! - **A batch without writes needs no frame.** Resends and refusals change nothing, and everything that they answer
+//!   was durable before.
+//! - **Acks wait up to 200 ms for a frame to ride in** (the design allows 1 s). A sync costs about a millisecond; a
+//!   person who ends `tail` should not wait a second for the last ack.
+//! - **A listener's pushes count as handed when they are queued for its stream.** The queue is bounded by the credit and
+//!   dies with the connection, as does `handed`; an ack for something that was never read cannot come.
+//! - **Proof in the first flight.** Hello and its signature travel together, as the exporter of TLS 1.3 is known to the
+//!   client by then. Early data (0-RTT) is not accepted.
+//! - **Ownership passes by itself.** Whose last owner leaves is owned by the admin who is there longest, else by the
+//!   member who is; when the last member leaves, the group is dead and nobody comes back into it.
+//! - **Another history is refused, not merged.** A client that knows another epoch than the store's is told so and ends;
+//!   restoring a backup, which would make such clients, is not part of this version.
 
 pub mod cli;
 pub mod client;

@@ -1,8 +1,8 @@
 //! The server: the only place that knows quinn on the server's side, and that translates between wire, core and store.
 //!
-//! One writer thread decides ([`writer`]), one applier thread feeds the index ([`applier`]), a few reader threads read
-//! pages ([`reader`]); everything that touches the network is a task of the runtime that [`Server::start`] is called
-//! on. They share one committed view ([`view`]). Fan-out never waits for a peer, and the writer never waits for the
+//! One writer thread decides (`writer`), one applier thread feeds the index (`applier`), a few reader threads read
+//! pages (`reader`); everything that touches the network is a task of the runtime that [`Server::start`] is called
+//! on. They share one committed view (`view`). Fan-out never waits for a peer, and the writer never waits for the
 //! network.
 
 mod acks;

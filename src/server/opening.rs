@@ -31,6 +31,8 @@ pub(crate) struct Place {
     pub(crate) disk: SharedDisk,
     /// In which folder.
     pub(crate) folder: PathBuf,
+    /// Size of the segments that are made from now on.
+    pub(crate) segment_bytes: u64,
 }
 
 /// An open store with its resident rows.
@@ -46,7 +48,7 @@ pub(crate) struct Found {
 impl Place {
     /// Opens the store.
     pub(crate) fn open(&self, progress: impl FnMut(Progress) + Send + 'static) -> Result<Found, OpenError> {
-        let options = Options { progress: Box::new(progress), ..Options::default() };
+        let options = Options { segment_bytes: self.segment_bytes, progress: Box::new(progress) };
         let store = store::open(Arc::clone(&self.disk), &self.folder, options)?;
         let tables = translate::load(store.engine.as_ref())?;
         let applier = Applier::new(Arc::clone(&store.engine))?;

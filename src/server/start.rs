@@ -96,7 +96,8 @@ impl Server {
         disk: SharedDisk,
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<Server, ServeError> {
-        let place = Place { disk: Arc::clone(&disk), folder: config.data.clone() };
+        let place =
+            Place { disk: Arc::clone(&disk), folder: config.data.clone(), segment_bytes: limits::SEGMENT_BYTES };
         let opening = place.clone();
         let opened = tokio::task::spawn_blocking(move || opening.open(progress));
         let Found { store, tables, applier } = opened.await.map_err(|_| ServeError::WriterEnded)??;

@@ -12,6 +12,8 @@ use crate::disk::simulated::{Operation, SimulatedDisk};
 use crate::ids::Tag;
 
 const NOW: u64 = 1_000_000;
+/// Small, so that hundreds of stores are made quickly.
+const SEGMENT_BYTES: u64 = 64 * 1024;
 
 struct World {
     disk: SimulatedDisk,
@@ -20,7 +22,7 @@ struct World {
 }
 
 fn open(disk: &SimulatedDisk) -> World {
-    let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::from("/data") };
+    let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::from("/data"), segment_bytes: SEGMENT_BYTES };
     let Found { store, tables, applier } = place.open(|_| {}).unwrap();
     let view = Arc::new(View::new(tables, store.engine, store.durable));
     let open = Open::start(store.log, applier, &view).unwrap();
