@@ -54,6 +54,13 @@ pub const SENDS_UNANSWERED_MAX: u64 = 16;
 /// Bytes of unanswered sends of one device; one send is always allowed.
 pub const SENDS_UNANSWERED_BYTES_MAX: usize = 32 * 1024;
 
+/// Messages that wait in the outbox of a device: days of typing without a network.
+pub const OUTBOX_ENTRIES_MAX: usize = 10_000;
+/// Payload bytes that wait in the outbox of a device.
+pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Answers that an outbox remembers, so that another process of the profile can still read its own.
+pub const OUTBOX_SETTLED_KEPT: usize = 1_024;
+
 /// Push credit at the start, in items.
 pub const CREDIT_ITEMS_START: u32 = 16;
 /// Push credit at the start, in bytes.
@@ -86,6 +93,8 @@ pub const GONE_RANGES_MAX: usize = INTERVALS_MAX + 1;
 /// Entries of one frame that names groups or users with a mark each: acks, subscriptions, heads, cursors.
 pub const ACK_ENTRIES_MAX: usize = 4_096;
 
+/// Pages that a listener asks for at once: enough to hide a round trip, few enough for its other requests.
+pub const PULLS_UNDER_WAY_MAX: usize = 4;
 /// Bidirectional streams a client may have open: control and a few requests (measured: 33 KiB a connection, not 168).
 pub const STREAMS_BIDI_MAX: u32 = 16;
 /// Unidirectional streams a client may have open: acks, and one being replaced.

@@ -5,8 +5,10 @@
 //! client's side of the same promises. All are step machines that a simulator can drive.
 
 pub mod command;
+pub mod inbox;
 pub mod listener;
 pub mod names;
+pub mod outbox;
 pub mod rows;
 pub mod state;
 pub mod tables;
