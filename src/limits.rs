@@ -93,6 +93,12 @@ pub const GONE_RANGES_MAX: usize = INTERVALS_MAX + 1;
 /// Entries of one frame that names groups or users with a mark each: acks, subscriptions, heads, cursors.
 pub const ACK_ENTRIES_MAX: usize = 4_096;
 
+/// Items that a listener keeps for an application that does not acknowledge; beyond it nothing is pulled.
+pub const INBOX_WAITING_ITEMS_MAX: usize = 8_192;
+/// Bytes of such items; a full credit and the pages under way may come on top.
+pub const INBOX_WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Notices that wait for a slow application; the oldest goes first.
+pub const LISTENER_NOTICES_MAX: usize = 256;
 /// Pages that a listener asks for at once: enough to hide a round trip, few enough for its other requests.
 pub const PULLS_UNDER_WAY_MAX: usize = 4;
 /// Bidirectional streams a client may have open: control and a few requests (measured: 33 KiB a connection, not 168).

@@ -1,28 +1,70 @@
-//! The handle of a client: what can be asked, sent and awaited. The work is done by the engine task behind it.
+//! The handle of a client: what can be sent, awaited and listened to. The work is done by the engine task behind it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::client::error::{ConnectError, EnrolError, ListenError, OutboxError, ProfileError, RequestError};
+use bytes::Bytes;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use crate::client::engine::{Command, Engine, Identity, Parts, Seen};
+use crate::client::error::{ConnectError, EnrolError, ListenError, OutboxError, ProfileError};
 use crate::client::event::{Event, Subscription};
+use crate::client::hello::{Wish, enrol};
+use crate::client::inbox_file::InboxFile;
+use crate::client::journal::random_number;
+use crate::client::live::Live;
 use crate::client::options::ClientOptions;
-use crate::client::profile::Profile;
-use crate::client::types::{
-    Account, Device, Group, History, Invite, Member, OutboxEntry, Outcome, Page, Position, Session, Status, User,
-};
-use crate::disk::SharedDisk;
-use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, UserId};
+use crate::client::outbox_file::holder;
+use crate::client::profile::{Begun, Profile};
+use crate::client::receiving::{Begin, Receiving};
+use crate::client::sending::{Queue, Sending};
+use crate::client::types::{Account, OutboxEntry, Outcome, Position, Session};
+use crate::client::{connect, error};
+use crate::clock;
+use crate::ids::{ClientSeq, GroupId, Tag, UserId};
+use crate::limits::BODY_BYTES_MAX;
+use crate::wire::code::Class;
+use crate::wire::frame::{Extensions, Payload};
+use crate::wire::item::kind;
+use crate::wire::link::Link;
+
+const LISTEN_LOCK: &str = "listen.lock";
+/// Questions to the engine that wait; beyond it who asks waits.
+const COMMANDS_QUEUED_MAX: usize = 256;
 
 /// A device at work. Cheap to clone; it ends when the last clone is dropped, or by [`Client::close`].
 ///
 /// Must be made inside a tokio runtime with time and I/O enabled.
 #[derive(Debug, Clone)]
-pub struct Client {}
+pub struct Client {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    commands: mpsc::Sender<Command>,
+    seen: watch::Receiver<Seen>,
+    pub(super) options: ClientOptions,
+    pub(super) names: Mutex<BTreeMap<UserId, String>>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "connected: {}", self.seen.borrow().live.is_some())
+    }
+}
 
 /// The listening side of a client: items, in order, and notices. One process of a profile can have it at a time.
 #[derive(Debug)]
-pub struct Listener {}
+pub struct Listener {
+    events: mpsc::Receiver<Event>,
+    acks: watch::Sender<u64>,
+    inbox: u64,
+    over: bool,
+    _client: Client,
+}
 
 impl Client {
     /// Makes a device of this profile from an invite link. The key is on disk before anything is sent; after a lost
@@ -37,7 +79,27 @@ impl Client {
         device_name: &str,
         options: &ClientOptions,
     ) -> Result<Account, EnrolError> {
-        Err(ConnectError::Closed.into())
+        let link: Link =
+            link.parse().map_err(|error: crate::wire::link::LinkError| EnrolError::BadLink(error.to_string()))?;
+        let begin = profile.clone();
+        let (link, begun) = on_disk(move || begin.begin(&link).map(|begun| (link, begun))).await?;
+        let (key, _lock) = match begun {
+            Begun::Already(account) => return Ok(account),
+            Begun::Now(key, lock) => (key, lock),
+        };
+        let server = connect::Server { address: link.address, pins: vec![link.pin.0] };
+        let answer = enrol(&server, &key, &Wish { code: link.code, handle, device_name }, options).await;
+        let finish = profile.clone();
+        match answer {
+            Ok(made) => Ok(on_disk(move || finish.finish(made.device, made.user, &made.handle, made.epoch)).await?),
+            Err(EnrolError::Refused(refusal)) => {
+                if refusal.class == Class::Permanent {
+                    on_disk(move || finish.give_up()).await?;
+                }
+                Err(EnrolError::Refused(refusal))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// A client that asks and sends. It connects when there is something to ask or to send.
@@ -45,7 +107,8 @@ impl Client {
     /// # Errors
     /// Where the profile cannot be used.
     pub async fn open(profile: &Profile, options: ClientOptions) -> Result<Client, ProfileError> {
-        Err(ProfileError::Disk(String::new()))
+        let (parts, _) = parts(profile, &options).await?;
+        Ok(Client::start(parts, options))
     }
 
     /// A client that also listens. `from` is the last position that the application has with its own data: what lies
@@ -60,21 +123,29 @@ impl Client {
         what: Subscription,
         from: Option<Position>,
     ) -> Result<(Client, Listener), ListenError> {
-        Err(ProfileError::Disk(String::new()).into())
+        let (mut parts, account) = parts(profile, &options).await?;
+        let opening = profile.clone();
+        let (lock, file, lost) = on_disk(move || open_inbox(&opening)).await?;
+        if from.is_some_and(|from| from.inbox != file.name()) {
+            return Err(ListenError::LostPosition);
+        }
+        let (events, received) = mpsc::channel(options.events_max.max(1));
+        let (acks, acked) = watch::channel(0);
+        let from = from.map(|from| from.number);
+        let begin = Begin { file, lock, subscription: what, me: account.user, events, acks: acked, from, lost };
+        let receiving = Receiving::new(begin)?;
+        let inbox = receiving.name();
+        parts.receiving = Some(receiving);
+        let client = Client::start(parts, options);
+        let listener = Listener { events: received, acks, inbox, over: false, _client: client.clone() };
+        Ok((client, listener))
     }
 
-    /// A client with the operator key in this folder, for the server at `host:port`. It can invite, revoke and look,
-    /// not read groups nor send.
-    ///
-    /// # Errors
-    /// Where the folder holds no operator key.
-    pub async fn operator(
-        disk: SharedDisk,
-        certs: &Path,
-        address: &str,
-        options: ClientOptions,
-    ) -> Result<Client, ProfileError> {
-        Err(ProfileError::Disk(String::new()))
+    pub(super) fn start(parts: Parts, options: ClientOptions) -> Client {
+        let (commands, obeyed) = mpsc::channel(COMMANDS_QUEUED_MAX);
+        let (shown, seen) = watch::channel(Seen::default());
+        tokio::spawn(Engine::new(parts, obeyed, shown).run());
+        Client { inner: Arc::new(Inner { commands, seen, options, names: Mutex::default() }) }
     }
 
     /// Waits for the connection.
@@ -82,7 +153,37 @@ impl Client {
     /// # Errors
     /// The first failure that has a name: no wait is longer than the time-out for connecting.
     pub async fn connected(&self) -> Result<Session, ConnectError> {
-        Err(ConnectError::Closed)
+        let deadline = Instant::from_std(clock::monotonic()) + self.inner.options.connect_timeout * 2;
+        self.live(deadline).await.map(|live| live.session.clone())
+    }
+
+    /// The connection, which is made where there is none.
+    pub(super) async fn live(&self, deadline: Instant) -> Result<Arc<Live>, ConnectError> {
+        let mut seen = self.inner.seen.clone();
+        let before = seen.borrow().failures;
+        let mut asked = false;
+        loop {
+            let now = seen.borrow_and_update().clone();
+            match (now.ended, now.live, now.trouble) {
+                (Some(ended), _, _) => return Err(ended),
+                (None, Some(live), _) => return Ok(live),
+                (None, None, Some(trouble)) if now.failures > before => return Err(trouble),
+                (None, None, _) => {}
+            }
+            if !asked {
+                self.command(Command::Connect).await.map_err(|_| ConnectError::Closed)?;
+                asked = true;
+            }
+            match tokio::time::timeout_at(deadline, seen.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(ConnectError::Closed),
+                Err(_) => return Err(self.trouble().unwrap_or(ConnectError::Closed)),
+            }
+        }
+    }
+
+    async fn command(&self, command: Command) -> Result<(), OutboxError> {
+        self.inner.commands.send(command).await.map_err(|_| OutboxError::Closed)
     }
 
     /// Puts a text into the outbox and returns once it is synced there; it is then sent whatever happens, by this
@@ -91,7 +192,22 @@ impl Client {
     /// # Errors
     /// Where it was not put there.
     pub async fn queue(&self, group: GroupId, text: &str) -> Result<ClientSeq, OutboxError> {
-        Err(OutboxError::Closed)
+        let known = self.inner.seen.borrow().live.as_ref().map(|live| live.session.body_bytes_max);
+        let max = known.unwrap_or(BODY_BYTES_MAX).min(BODY_BYTES_MAX);
+        if text.len() > max {
+            return Err(OutboxError::TooLarge { bytes: text.len(), max });
+        }
+        let mut tag = [0; 8];
+        let no_tag = |_| ProfileError::Disk("the system gives no randomness".to_owned());
+        SystemRandom::new().fill(&mut tag).map_err(no_tag)?;
+        let tag = Tag::new(tag);
+        let body = Bytes::copy_from_slice(text.as_bytes());
+        let payload = Payload { kind: kind::TEXT, tag, body, extensions: Extensions::default() };
+        let too_large = |_| OutboxError::TooLarge { bytes: text.len(), max };
+        let payload = payload.encode().map_err(too_large)?;
+        let (reply, answer) = oneshot::channel();
+        self.command(Command::Queue(Queue { group, tag, payload, reply })).await?;
+        answer.await.map_err(|_| OutboxError::Closed)?
     }
 
     /// Waits for the answer to what was queued, also where another process sends it.
@@ -99,7 +215,9 @@ impl Client {
     /// # Errors
     /// Where the outbox holds no such number, or cannot be read.
     pub async fn outcome(&self, seq: ClientSeq) -> Result<Outcome, OutboxError> {
-        Err(OutboxError::Closed)
+        let (reply, answer) = oneshot::channel();
+        self.command(Command::Outcome(seq, reply)).await?;
+        answer.await.map_err(|_| OutboxError::Closed)?
     }
 
     /// As [`Client::outcome`], but no longer than this: none where the answer is still open then.
@@ -107,7 +225,10 @@ impl Client {
     /// # Errors
     /// As [`Client::outcome`].
     pub async fn outcome_within(&self, seq: ClientSeq, wait: Duration) -> Result<Option<Outcome>, OutboxError> {
-        Err(OutboxError::Closed)
+        match tokio::time::timeout(wait, self.outcome(seq)).await {
+            Ok(outcome) => outcome.map(Some),
+            Err(_) => Ok(None),
+        }
     }
 
     /// What the outbox holds: everything unanswered, and what ended with an unknown outcome.
@@ -115,7 +236,20 @@ impl Client {
     /// # Errors
     /// Where it cannot be read.
     pub async fn outbox(&self) -> Result<Vec<OutboxEntry>, OutboxError> {
-        Err(OutboxError::Closed)
+        let (reply, answer) = oneshot::channel();
+        self.command(Command::Outbox(reply)).await?;
+        answer.await.map_err(|_| OutboxError::Closed)?
+    }
+
+    /// Takes an entry out of the outbox: one that was never attempted, which is then never sent, or one that ended with
+    /// an unknown outcome, which is then not listed any more.
+    ///
+    /// # Errors
+    /// Where it was attempted and its answer must be waited for.
+    pub async fn withdraw(&self, seq: ClientSeq) -> Result<(), OutboxError> {
+        let (reply, answer) = oneshot::channel();
+        self.command(Command::Withdraw(seq, reply)).await?;
+        answer.await.map_err(|_| OutboxError::Closed)?
     }
 
     /// Sends what the outbox holds, for as long as this; returns how many entries are unanswered then.
@@ -123,167 +257,81 @@ impl Client {
     /// # Errors
     /// Where it cannot be read.
     pub async fn flush(&self, wait: Duration) -> Result<usize, OutboxError> {
-        Err(OutboxError::Closed)
+        let (reply, drained) = oneshot::channel();
+        self.command(Command::Drained(reply)).await?;
+        if let Ok(Ok(())) = tokio::time::timeout(wait, drained).await {
+            return Ok(0);
+        }
+        let unanswered = |entry: &OutboxEntry| entry.state != crate::client::types::EntryState::OutcomeUnknown;
+        Ok(self.outbox().await?.into_iter().filter(unanswered).count())
     }
 
     /// Why there is no connection just now; none where there is one, or none was tried.
     #[must_use]
     pub fn trouble(&self) -> Option<ConnectError> {
-        None
-    }
-
-    /// Items above `after`, without acknowledging anything; zero items: as many as the server likes.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn pull(&self, group: GroupId, after: MessageId, items: u32) -> Result<Page, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// Passes over everything up to this msgid: it will not be delivered to this device. Returns the cursor.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn skip(&self, group: GroupId, to: MessageId) -> Result<MessageId, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// All groups of one's own, past ones included.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn groups(&self) -> Result<Vec<Group>, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// The current members of a group.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn members(&self, group: GroupId) -> Result<Vec<Member>, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// All users of the server.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn users(&self) -> Result<Vec<User>, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// The handles of these users, asked once and remembered; who does not exist is missing.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn names(&self, users: &[UserId]) -> Result<BTreeMap<UserId, String>, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// Devices: one's own, or as an operator somebody else's.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn devices(&self, handle: Option<&str>) -> Result<Vec<Device>, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// An invite for another device: one's own, or as an operator somebody else's.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn add_device(&self, handle: Option<&str>, good_for: Duration) -> Result<Invite, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// Renames a device.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn rename_device(&self, device: DeviceId, name: &str) -> Result<(), RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// Revokes a device: its connections close within 2 s, and it never connects again.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn revoke_device(&self, device: DeviceId) -> Result<(), RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// Makes a group of which one is the owner.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn create_group(&self, name: &str, history: History) -> Result<GroupId, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// Adds a user to a group. Returns the item that says so.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn add_member(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// Removes a member. Returns the item that says so.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn remove_member(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// Leaves a group. Returns the item that says so.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn leave_group(&self, group: GroupId) -> Result<MessageId, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// Renames a group. Returns the item that says so.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn rename_group(&self, group: GroupId, name: &str) -> Result<MessageId, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// An invite for a new user, who joins the group at once if one is named.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn invite(
-        &self,
-        handle: &str,
-        group: Option<GroupId>,
-        good_for: Duration,
-    ) -> Result<Invite, RequestError> {
-        Err(ConnectError::Closed.into())
-    }
-
-    /// How the server is.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn status(&self) -> Result<Status, RequestError> {
-        Err(ConnectError::Closed.into())
+        self.inner.seen.borrow().trouble.clone()
     }
 
     /// Ends: what was acknowledged is told to the server (waiting 2 s at most for its answer), then the connection
     /// closes with a goodbye.
-    pub async fn close(self) {}
+    pub async fn close(self) {
+        let (reply, closed) = oneshot::channel();
+        if self.command(Command::Close(reply)).await.is_ok() {
+            // Where the engine is gone already, it is closed.
+            drop(closed.await);
+        }
+    }
 }
 
 impl Listener {
     /// The next event; none after [`Event::Ended`], or once the client is closed.
     pub async fn next(&mut self) -> Option<Event> {
-        None
+        if self.over {
+            return None;
+        }
+        let event = self.events.recv().await;
+        self.over = matches!(event, None | Some(Event::Ended(_)));
+        event
     }
 
-    /// Everything up to this position is safe with the application. Never waits; an older position is a no-op.
-    pub fn ack(&self, position: Position) {}
+    /// Everything up to this position is safe with the application. Never waits; an older position is a no-op, and so is
+    /// one of another inbox.
+    pub fn ack(&self, position: Position) {
+        if position.inbox == self.inbox {
+            self.acks.send_if_modified(|acked| {
+                let higher = position.number > *acked;
+                *acked = position.number.max(*acked);
+                higher
+            });
+        }
+    }
+}
+
+/// Works on files in a thread that may wait for the disk.
+pub(super) async fn on_disk<T: Send + 'static, E: From<ProfileError> + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
+    let stopped = || error::ProfileError::Disk("a thread that worked on files has stopped".to_owned());
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(stopped().into()))
+}
+
+async fn parts(profile: &Profile, options: &ClientOptions) -> Result<(Parts, Account), ProfileError> {
+    let reading = profile.clone();
+    let (account, key) = on_disk(move || reading.account().and_then(|account| Ok((account, reading.key()?)))).await?;
+    let instance = random_number().map_err(ProfileError::Disk)?;
+    let folder = profile.folder().to_owned();
+    let sending = Sending::new(profile.disk().clone(), folder, account.epoch, clock::now_ms());
+    let identity = Identity::Device { profile: profile.clone(), account: account.clone() };
+    let parts = Parts { identity, key, options: options.clone(), instance, sending: Some(sending), receiving: None };
+    Ok((parts, account))
+}
+
+type OpenInbox = (Box<dyn crate::disk::Lock>, InboxFile, bool);
+
+fn open_inbox(profile: &Profile) -> Result<OpenInbox, ListenError> {
+    let path = profile.folder().join(LISTEN_LOCK);
+    let lock = profile.disk().lock(&path).map_err(ProfileError::from)?;
+    let lock = lock.ok_or_else(|| ListenError::AnotherListener { pid: holder(profile.disk(), &path) })?;
+    let (file, lost) = InboxFile::open(profile.disk(), profile.folder())?;
+    Ok((lock, file, lost))
 }

@@ -1,12 +1,23 @@
 //! The client library.
 
+mod backoff;
+mod connect;
+mod engine;
 mod error;
 mod event;
-#[allow(unused_variables, reason = "the face comes first, the work behind it follows")]
 mod handle;
+mod hello;
+mod inbox_file;
+mod journal;
+mod live;
 mod options;
-#[allow(unused_variables, dead_code, reason = "the face comes first, the work behind it follows")]
+mod outbox_file;
 mod profile;
+mod receiving;
+mod requests;
+mod sending;
+mod stream;
+mod tls;
 mod types;
 
 pub use error::{ConnectError, EnrolError, Failure, ListenError, OutboxError, ProfileError, Refusal, RequestError};

@@ -15,14 +15,12 @@ use bytes::Bytes;
 use crate::ids::{GroupId, MessageId};
 use crate::limits::{
     ACK_DELAY_MS_MAX, ACK_ENTRIES_MAX, CREDIT_BYTES_MAX, CREDIT_BYTES_START, CREDIT_ITEMS_MAX, CREDIT_ITEMS_START,
-    NEAR_HEAD_ITEMS, PULLS_UNDER_WAY_MAX,
+    PULLS_UNDER_WAY_MAX,
 };
 
 /// After this long without the expected cursor an ack counts as cut down or lost, in ms: well above what a server waits
 /// before it answers acks.
 const ACK_ANSWER_MS_MAX: u64 = 5_000;
-/// How long a server may take to push what is near the head before it is pulled, in ms.
-const PUSH_EXPECTED_MS: u64 = 1_000;
 /// Pause after a page that was not done or brought nothing, in ms.
 const PULL_PAUSE_MS: u64 = 500;
 
@@ -210,31 +208,17 @@ impl Inbox {
     /// The server lists a group with this device's cursor and its head.
     pub fn listed(&mut self, id: GroupId, cursor: MessageId, head: MessageId, now_ms: u64) {
         let group = self.groups.entry(id).or_default();
-        let near = head.value().saturating_sub(cursor.value()) <= NEAR_HEAD_ITEMS;
-        if near && group.page.is_none() {
-            group.not_before = group.not_before.max(now_ms + PUSH_EXPECTED_MS);
-        }
         group.head = group.head.max(head);
         if !group.known {
             self.learn(id, cursor, now_ms);
         }
     }
 
-    /// A first or new stay in a group begins with this item: what lies below is not delivered.
-    pub fn joined(&mut self, id: GroupId, msgid: MessageId, now_ms: u64) {
-        let group = self.groups.entry(id).or_default();
-        group.head = group.head.max(msgid);
-        if !group.known && group.end == MessageId::ZERO {
-            group.not_before = now_ms + PUSH_EXPECTED_MS;
-            self.learn(id, msgid.previous(), now_ms);
-        }
-    }
-
-    /// Whether something waits for the cursor of a group: it must be listed.
+    /// The lowest group of which something is known to come while its cursor is not: it must be listed.
     #[must_use]
-    pub fn wants_list(&self) -> bool {
-        let waits = |(id, group): (&GroupId, &Group)| !group.known && group.head > group.end && self.wants(*id);
-        self.groups.iter().any(waits)
+    pub fn wants_list(&self) -> Option<GroupId> {
+        let waits = |(id, group): &(&GroupId, &Group)| !group.known && group.head > group.end && self.wants(**id);
+        self.groups.iter().find(waits).map(|(id, _)| *id)
     }
 
     fn learn(&mut self, id: GroupId, cursor: MessageId, now_ms: u64) {

@@ -8,7 +8,7 @@
 //! it ended; entries are sent in the order of their numbers; after something was not done nothing later is sent before
 //! it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
@@ -292,8 +292,6 @@ const PAUSE_MS_MAX: u64 = 5_000;
 #[derive(Debug, Clone)]
 pub struct Drain {
     under_way: BTreeMap<ClientSeq, usize>,
-    /// Were not done: the server lets nothing later pass before each comes again, even where its item shows up.
-    owed: BTreeSet<ClientSeq>,
     items_max: u64,
     bytes_max: usize,
     not_before: u64,
@@ -305,7 +303,6 @@ impl Default for Drain {
     fn default() -> Drain {
         Drain {
             under_way: BTreeMap::new(),
-            owed: BTreeSet::new(),
             items_max: SENDS_UNANSWERED_MAX,
             bytes_max: SENDS_UNANSWERED_BYTES_MAX,
             not_before: 0,
@@ -366,10 +363,25 @@ impl Drain {
         waiting().take_while(fits).map(|(seq, _)| seq).collect()
     }
 
+    /// What could be sent behind everything that waits already: nothing where anything does wait.
+    #[must_use]
+    pub fn room(&self, outbox: &Outbox, now_ms: u64) -> Option<Room> {
+        let waits = outbox.entries().any(|(seq, _)| !self.under_way.contains_key(&seq));
+        if !self.accepted || waits || now_ms < self.not_before {
+            return None;
+        }
+        let bytes: usize = self.under_way.values().sum();
+        Some(Room {
+            beyond: outbox.lowest().value().saturating_add(self.items_max),
+            is_empty: self.under_way.is_empty(),
+            items: self.items_max.saturating_sub(self.under_way.len() as u64),
+            bytes: self.bytes_max.saturating_sub(bytes),
+        })
+    }
+
     /// These are being written to the connection.
     pub fn started(&mut self, outbox: &Outbox, seqs: &[ClientSeq]) {
         for seq in seqs {
-            self.owed.remove(seq);
             self.under_way.insert(*seq, outbox.entry(*seq).map_or(0, |entry| entry.payload.len()));
         }
     }
@@ -402,7 +414,6 @@ impl Drain {
                 return renumber([seq].into_iter().chain(later.map(|(seq, _)| seq)), outbox.highest().next());
             }
             Answer::Again { after_ms } => {
-                self.owed.insert(seq);
                 self.pause(u64::from(*after_ms), now_ms);
                 return Vec::new();
             }
@@ -434,9 +445,29 @@ impl Drain {
         time_ms: u64,
     ) -> Option<Change> {
         let own = |(_, entry): &(ClientSeq, &Entry)| entry.attempted && entry.group == group && entry.tag == tag;
-        let (seq, _) = outbox.entries().find(own).filter(|(seq, _)| !self.owed.contains(seq))?;
+        let (seq, _) = outbox.entries().find(own)?;
         self.under_way.remove(&seq);
         Some(Change::Settled(seq, Settled::Sent { group, msgid, time_ms }))
+    }
+}
+
+/// What the window of unanswered sends still takes.
+#[derive(Debug, Clone)]
+pub struct Room {
+    beyond: u64,
+    is_empty: bool,
+    items: u64,
+    bytes: usize,
+}
+
+impl Room {
+    /// Whether one more fits, which then takes its place.
+    pub fn take(&mut self, seq: ClientSeq, bytes: usize) -> bool {
+        let fits = self.is_empty || (seq.value() < self.beyond && self.items > 0 && bytes <= self.bytes);
+        self.is_empty = false;
+        self.items = if fits { self.items.saturating_sub(1) } else { 0 };
+        self.bytes = self.bytes.saturating_sub(bytes);
+        fits
     }
 }
 
@@ -449,4 +480,10 @@ fn renumber(seqs: impl Iterator<Item = ClientSeq>, next: ClientSeq) -> Vec<Chang
         to = to.next();
     }
     changes
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Outbox of {} entries, highest {}", self.entries.len(), self.highest)
+    }
 }

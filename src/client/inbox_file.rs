@@ -1,0 +1,307 @@
+//! The inbox of a profile on disk: what was received and not acknowledged by the application, by position.
+//!
+//! Rows are synced before anything is handed to the application, so that a position names the same item for ever. Marks
+//! (how far was handed out, how far was acknowledged) are not: losing them repeats items, which are then marked as seen
+//! before. The whole file may be lost; the server has everything that was not acknowledged. Only the holder of the
+//! listener's lock touches it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::client::error::ProfileError;
+use crate::client::journal::{Journal, random_number};
+use crate::core::inbox::{Delivery, Kept, Row};
+use crate::disk::{SharedDisk, whole};
+use crate::ids::{GroupId, MessageId};
+
+const NAME: &str = "inbox";
+const MAGIC: [u8; 8] = *b"ggl-inb1";
+/// A file below this is not worth making anew.
+const REWRITE_BYTES_MIN: u64 = 1024 * 1024;
+
+/// Something that waits for the application.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// Its position.
+    pub(super) number: u64,
+    /// What it is.
+    pub(super) what: Delivery,
+}
+
+impl Stored {
+    fn place(&self) -> (GroupId, MessageId) {
+        match &self.what {
+            Delivery::Item(group, row) => (*group, row.msgid),
+            Delivery::Gone(group, _, last) => (*group, *last),
+        }
+    }
+
+    /// Bytes of it, as credit counts them.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.what {
+            Delivery::Item(_, row) => row.bytes.len(),
+            Delivery::Gone(..) => 0,
+        }
+    }
+}
+
+/// What the application acknowledged of one group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AckedGroup {
+    pub(super) group: GroupId,
+    pub(super) msgid: MessageId,
+    pub(super) items: u64,
+    pub(super) bytes: u64,
+}
+
+/// The file and what is known from it.
+pub(super) struct InboxFile {
+    journal: Journal,
+    name: u64,
+    next: u64,
+    acked: u64,
+    handed: u64,
+    kept: BTreeMap<GroupId, Kept>,
+    waiting: VecDeque<Stored>,
+    waiting_bytes: usize,
+}
+
+impl std::fmt::Debug for InboxFile {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "InboxFile with {} waiting, next {}", self.waiting.len(), self.next)
+    }
+}
+
+impl InboxFile {
+    /// Opens or makes the inbox of the profile in this folder. True: there was one that could not be read; it is gone.
+    pub(super) fn open(disk: &SharedDisk, folder: &Path) -> Result<(InboxFile, bool), ProfileError> {
+        let mut inbox = InboxFile::empty(disk, folder);
+        match inbox.load() {
+            Ok(()) => Ok((inbox, false)),
+            Err(ProfileError::Damaged { .. }) => {
+                whole::remove(disk.as_ref(), &folder.join(NAME))?;
+                let mut inbox = InboxFile::empty(disk, folder);
+                inbox.load()?;
+                Ok((inbox, true))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn empty(disk: &SharedDisk, folder: &Path) -> InboxFile {
+        InboxFile {
+            journal: Journal::new(disk.clone(), folder, NAME, MAGIC),
+            name: 0,
+            next: 1,
+            acked: 0,
+            handed: 0,
+            kept: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+        }
+    }
+
+    fn load(&mut self) -> Result<(), ProfileError> {
+        let caught = self.journal.catch_up_to_write()?;
+        for record in &caught.records {
+            let record = decode(record).ok_or_else(|| self.journal.senseless(&"a record of an unknown kind"))?;
+            self.take_in(record);
+        }
+        if self.name == 0 {
+            self.name = random_number().map_err(ProfileError::Disk)?.max(1);
+            self.journal.append(&[encode(kind::NAME, &self.name)])?;
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, record: Record) {
+        match record {
+            Record::Name(name) => self.name = name,
+            Record::Next(next) => self.next = self.next.max(next),
+            Record::Acked(number) => drop(self.pass(number)),
+            Record::Handed(number) => self.handed = self.handed.max(number),
+            Record::Group(group, kept) => {
+                let known = self.kept.entry(group).or_default();
+                known.end = known.end.max(kept.end);
+                known.acked = known.acked.max(kept.acked);
+            }
+            Record::Stored(stored) => self.keep(stored),
+        }
+    }
+
+    fn keep(&mut self, stored: Stored) {
+        let (group, msgid) = stored.place();
+        let known = self.kept.entry(group).or_default();
+        known.end = known.end.max(msgid);
+        self.next = self.next.max(stored.number + 1);
+        self.waiting_bytes += stored.bytes();
+        self.waiting.push_back(stored);
+    }
+
+    /// The random name of this inbox, for positions.
+    pub(super) const fn name(&self) -> u64 {
+        self.name
+    }
+
+    /// What was handed out up to here, by this or an earlier process.
+    pub(super) const fn handed(&self) -> u64 {
+        self.handed
+    }
+
+    /// What the application has acknowledged.
+    pub(super) const fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// The last position that was given.
+    pub(super) const fn last(&self) -> u64 {
+        self.next.saturating_sub(1)
+    }
+
+    /// How much waits for the application's ack.
+    pub(super) fn waiting(&self) -> (usize, usize) {
+        (self.waiting.len(), self.waiting_bytes)
+    }
+
+    /// Where each group stands.
+    pub(super) fn kept(&self) -> impl Iterator<Item = (GroupId, Kept)> + '_ {
+        self.kept.iter().map(|(group, kept)| (*group, *kept))
+    }
+
+    /// What comes behind this position, in order.
+    pub(super) fn after(&self, number: u64) -> impl Iterator<Item = &Stored> {
+        let from = self.waiting.partition_point(|stored| stored.number <= number);
+        self.waiting.range(from..)
+    }
+
+    /// Stores what was delivered, and where the groups stand then; durable when this returns.
+    pub(super) fn store(&mut self, deliveries: Vec<Delivery>, groups: &[(GroupId, Kept)]) -> Result<(), ProfileError> {
+        let mut records = Vec::with_capacity(deliveries.len() + groups.len());
+        let mut stored = Vec::with_capacity(deliveries.len());
+        for (number, what) in (self.next..).zip(deliveries) {
+            let new = Stored { number, what };
+            records.push(encode_stored(&new));
+            stored.push(new);
+        }
+        records.extend(groups.iter().map(|(group, kept)| encode(kind::GROUP, &(*group, kept.end, kept.acked))));
+        self.journal.append(&records)?;
+        self.journal.sync()?;
+        for new in stored {
+            self.keep(new);
+        }
+        for (group, kept) in groups {
+            self.take_in(Record::Group(*group, *kept));
+        }
+        Ok(())
+    }
+
+    /// Notes that everything up to this position is being handed out.
+    pub(super) fn hand(&mut self, number: u64) -> Result<(), ProfileError> {
+        if number <= self.handed {
+            return Ok(());
+        }
+        self.handed = number;
+        self.journal.append(&[encode(kind::HANDED, &number)])
+    }
+
+    /// The application has everything up to this position: says what that is in each group.
+    pub(super) fn ack(&mut self, number: u64) -> Result<Vec<AckedGroup>, ProfileError> {
+        let number = number.min(self.next.saturating_sub(1));
+        if number <= self.acked {
+            return Ok(Vec::new());
+        }
+        let passed = self.pass(number);
+        if self.journal.end() > REWRITE_BYTES_MIN && self.journal.end() > 4 * self.waiting_bytes as u64 {
+            self.journal.rewrite(&self.condensed())?;
+        } else {
+            self.journal.append(&[encode(kind::ACKED, &number)])?;
+        }
+        Ok(passed)
+    }
+
+    fn pass(&mut self, number: u64) -> Vec<AckedGroup> {
+        self.acked = self.acked.max(number);
+        self.handed = self.handed.max(number);
+        let mut groups: BTreeMap<GroupId, AckedGroup> = BTreeMap::new();
+        while let Some(stored) = self.waiting.pop_front_if(|stored| stored.number <= number) {
+            let (group, msgid) = stored.place();
+            let sum = groups.entry(group).or_insert(AckedGroup { group, msgid, items: 0, bytes: 0 });
+            sum.msgid = sum.msgid.max(msgid);
+            sum.items += 1;
+            sum.bytes += stored.bytes() as u64;
+            self.waiting_bytes -= stored.bytes();
+            let known = self.kept.entry(group).or_default();
+            known.acked = known.acked.max(msgid);
+        }
+        groups.into_values().collect()
+    }
+
+    fn condensed(&self) -> Vec<Vec<u8>> {
+        let marks = [
+            encode(kind::NAME, &self.name),
+            encode(kind::NEXT, &self.next),
+            encode(kind::ACKED, &self.acked),
+            encode(kind::HANDED, &self.handed),
+        ];
+        let groups = self.kept.iter().map(|(group, kept)| encode(kind::GROUP, &(*group, kept.end, kept.acked)));
+        marks.into_iter().chain(groups).chain(self.waiting.iter().map(encode_stored)).collect()
+    }
+}
+
+enum Record {
+    Name(u64),
+    Next(u64),
+    Acked(u64),
+    Handed(u64),
+    Group(GroupId, Kept),
+    Stored(Stored),
+}
+
+mod kind {
+    pub(super) const NAME: u8 = 1;
+    pub(super) const NEXT: u8 = 2;
+    pub(super) const ACKED: u8 = 3;
+    pub(super) const HANDED: u8 = 4;
+    pub(super) const GROUP: u8 = 5;
+    pub(super) const ITEM: u8 = 6;
+    pub(super) const GONE: u8 = 7;
+}
+
+/// These values always have an encoding: they are numbers and bytes of bounded length.
+fn encode<T: Serialize>(kind: u8, value: &T) -> Vec<u8> {
+    postcard::to_extend(value, vec![kind]).unwrap_or_default()
+}
+
+fn encode_stored(stored: &Stored) -> Vec<u8> {
+    match &stored.what {
+        Delivery::Item(group, row) => encode(kind::ITEM, &(stored.number, *group, row.msgid, &row.bytes)),
+        Delivery::Gone(group, first, last) => encode(kind::GONE, &(stored.number, *group, *first, *last)),
+    }
+}
+
+fn decode(record: &[u8]) -> Option<Record> {
+    let (kind, body) = record.split_first()?;
+    Some(match *kind {
+        kind::NAME => Record::Name(read(body)?),
+        kind::NEXT => Record::Next(read(body)?),
+        kind::ACKED => Record::Acked(read(body)?),
+        kind::HANDED => Record::Handed(read(body)?),
+        kind::GROUP => read(body).map(|(group, end, acked)| Record::Group(group, Kept { end, acked }))?,
+        kind::ITEM => {
+            let (number, group, msgid, bytes) = read::<(u64, GroupId, MessageId, Bytes)>(body)?;
+            Record::Stored(Stored { number, what: Delivery::Item(group, Row { msgid, bytes }) })
+        }
+        kind::GONE => {
+            let (number, group, first, last) = read(body)?;
+            Record::Stored(Stored { number, what: Delivery::Gone(group, first, last) })
+        }
+        _ => return None,
+    })
+}
+
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
+    postcard::from_bytes(body).ok()
+}

@@ -1,0 +1,266 @@
+//! An append-only, checksummed file of a profile: the outbox and the inbox are two of them.
+//!
+//! A record is `marker u32 | len u32 | crc32c u32 | body`, big-endian; the checksum covers the record's offset, its length
+//! and its body, and the marker is the file's own random number. What a crash leaves half-written at the end is cut; a
+//! bad record with a good one behind it is damage and named, never skipped. A file is made, and made anew without what
+//! is dead, beside itself and renamed, so that its header is always whole; readers notice by its number.
+//!
+//! Several processes may read. Who writes holds a lock that the owner of the journal chooses, and has caught up.
+
+use std::path::{Path, PathBuf};
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use crate::client::error::ProfileError;
+use crate::disk::{DiskError, File, SharedDisk};
+
+const MAGIC_BYTES: usize = 8;
+const NUMBER_BYTES: usize = 8;
+/// Magic, number, checksum of both.
+const HEADER_BYTES: usize = MAGIC_BYTES + NUMBER_BYTES + 4;
+/// Marker, length, checksum.
+const RECORD_HEAD_BYTES: usize = 12;
+/// No record is larger: a message or an item, with room.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// What a reader finds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Caught {
+    /// True: the file was made anew, and the records are all of it. False: they follow what was read before.
+    pub(super) anew: bool,
+    /// The bodies, in order.
+    pub(super) records: Vec<Vec<u8>>,
+}
+
+/// A reader and writer of such a file.
+#[derive(Debug)]
+pub(super) struct Journal {
+    disk: SharedDisk,
+    folder: PathBuf,
+    path: PathBuf,
+    magic: [u8; MAGIC_BYTES],
+    number: u64,
+    end: u64,
+    file: Option<Box<dyn File>>,
+}
+
+impl Journal {
+    /// The journal of this name in this folder; touches nothing.
+    pub(super) fn new(disk: SharedDisk, folder: &Path, name: &str, magic: [u8; MAGIC_BYTES]) -> Journal {
+        let path = folder.join(name);
+        Journal { disk, folder: folder.to_owned(), path, magic, number: 0, end: 0, file: None }
+    }
+
+    /// Bytes that are known to be good.
+    pub(super) const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Reads what is new. A half-written end is not reported: its writer may be at it.
+    pub(super) fn catch_up(&mut self) -> Result<Caught, ProfileError> {
+        self.read(false)
+    }
+
+    /// Reads what is new and cuts a half-written end. The caller holds the writers' lock.
+    pub(super) fn catch_up_to_write(&mut self) -> Result<Caught, ProfileError> {
+        if !self.disk.exists(&self.path)? {
+            self.rewrite(&[])?;
+            return Ok(Caught { anew: true, records: Vec::new() });
+        }
+        self.read(true)
+    }
+
+    fn read(&mut self, to_write: bool) -> Result<Caught, ProfileError> {
+        if !self.disk.exists(&self.path)? {
+            return Ok(Caught { anew: false, records: Vec::new() });
+        }
+        let mut file = self.disk.open(&self.path)?;
+        let number = self.header(file.as_ref())?;
+        let anew = number != self.number;
+        if anew {
+            self.number = number;
+            self.end = HEADER_BYTES as u64;
+        }
+        if file.len()? < self.end {
+            return Err(self.damaged(format!("it is shorter than the {} bytes it had", self.end)));
+        }
+        let bytes = read_from(file.as_ref(), self.end)?;
+        let (records, good) = self.cut(&bytes);
+        if to_write {
+            self.check_rest(&bytes, good)?;
+        }
+        self.end += good as u64;
+        if to_write && good < bytes.len() {
+            file.set_len(self.end)?;
+            file.sync()?;
+        }
+        self.file = Some(file);
+        Ok(Caught { anew, records })
+    }
+
+    fn header(&self, file: &dyn File) -> Result<u64, ProfileError> {
+        let mut bytes = [0; HEADER_BYTES];
+        if file.len()? < HEADER_BYTES as u64 {
+            return Err(self.damaged("it has no whole header".to_owned()));
+        }
+        file.read_at(0, &mut bytes)?;
+        let (stated, sum) = bytes.split_at(MAGIC_BYTES + NUMBER_BYTES);
+        let (magic, number) = stated.split_at(MAGIC_BYTES);
+        if magic != self.magic {
+            return Err(self.damaged("it is of another kind or version".to_owned()));
+        }
+        match (crc32c::crc32c(stated).to_be_bytes() == *sum, <[u8; NUMBER_BYTES]>::try_from(number)) {
+            (true, Ok(number)) => Ok(u64::from_be_bytes(number)),
+            (false, _) | (_, Err(_)) => Err(self.damaged("its header does not check".to_owned())),
+        }
+    }
+
+    /// The whole records at the start of these bytes, which lie at `end`, and how many bytes they take.
+    fn cut(&self, bytes: &[u8]) -> (Vec<Vec<u8>>, usize) {
+        let mut records = Vec::new();
+        let mut good = 0;
+        while let Some(body) = bytes.get(good..).and_then(|rest| self.record(rest, self.end + good as u64)) {
+            good += RECORD_HEAD_BYTES + body.len();
+            records.push(body.to_vec());
+        }
+        (records, good)
+    }
+
+    /// What follows the good records is the half-written end, or else damage: then a good record comes behind it.
+    fn check_rest(&self, bytes: &[u8], good: usize) -> Result<(), ProfileError> {
+        let marker = self.marker().to_be_bytes();
+        let rest = bytes.get(good..).unwrap_or_default();
+        for (at, _) in rest.windows(marker.len()).enumerate().filter(|(_, window)| *window == marker) {
+            let offset = self.end + (good + at) as u64;
+            if rest.get(at..).and_then(|rest| self.record(rest, offset)).is_some() {
+                let bad = self.end + good as u64;
+                return Err(self.damaged(format!("the record at byte {bad} does not check, the one at {offset} does")));
+            }
+        }
+        Ok(())
+    }
+
+    fn record<'a>(&self, bytes: &'a [u8], offset: u64) -> Option<&'a [u8]> {
+        let (head, rest) = bytes.split_at_checked(RECORD_HEAD_BYTES)?;
+        let (marker, head) = head.split_first_chunk::<4>()?;
+        let (length, head) = head.split_first_chunk::<4>()?;
+        let (sum, _) = head.split_first_chunk::<4>()?;
+        let length = u32::from_be_bytes(*length) as usize;
+        if u32::from_be_bytes(*marker) != self.marker() || length > BODY_BYTES_MAX {
+            return None;
+        }
+        let body = rest.get(..length)?;
+        (checksum(offset, body) == u32::from_be_bytes(*sum)).then_some(body)
+    }
+
+    /// A marker is never zero, so that zeros are no record.
+    fn marker(&self) -> u32 {
+        let [a, b, c, d, ..] = self.number.to_be_bytes();
+        u32::from_be_bytes([a, b, c, d]) | 1
+    }
+
+    /// Writes these behind what was read, with one write. They are kept for certain once synced. The caller holds the
+    /// writers' lock and has caught up under it.
+    pub(super) fn append(&mut self, bodies: &[Vec<u8>]) -> Result<(), ProfileError> {
+        let bytes = self.framed(bodies, self.end);
+        let Some(file) = self.file.as_mut() else { return Err(self.damaged("it was not opened".to_owned())) };
+        if let Err(error) = file.write_at(self.end, &bytes) {
+            // What was written of it is cut now, or else by the next writer.
+            let cut = file.set_len(self.end);
+            return Err(cut.err().unwrap_or(error).into());
+        }
+        self.end += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Makes everything written so far durable, whoever wrote it.
+    pub(super) fn sync(&mut self) -> Result<(), ProfileError> {
+        match self.file.as_mut() {
+            Some(file) => Ok(file.sync()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Cuts what was written behind this byte, and forgets what was read: the next reading begins anew.
+    pub(super) fn go_back(&mut self, end: u64) -> Result<(), ProfileError> {
+        self.number = 0;
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        if file.len()? > end { Ok(file.set_len(end)?) } else { Ok(()) }
+    }
+
+    /// Replaces the file by one with these records only, durably. The caller holds the writers' lock.
+    pub(super) fn rewrite(&mut self, bodies: &[Vec<u8>]) -> Result<(), ProfileError> {
+        self.disk.create_folder(&self.folder)?;
+        let beside = self.path.with_extension("new");
+        if self.disk.exists(&beside)? {
+            self.disk.remove(&beside)?;
+        }
+        let old = self.number;
+        self.number = random_number().map_err(ProfileError::Disk)?;
+        let mut bytes = [self.magic.as_slice(), &self.number.to_be_bytes()].concat();
+        bytes.extend(crc32c::crc32c(&bytes).to_be_bytes());
+        bytes.extend(self.framed(bodies, HEADER_BYTES as u64));
+        let written = self.replace(&beside, &bytes);
+        match written {
+            Ok(file) => {
+                self.file = Some(file);
+                self.end = bytes.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                self.number = old;
+                Err(error.into())
+            }
+        }
+    }
+
+    fn replace(&self, beside: &Path, bytes: &[u8]) -> Result<Box<dyn File>, DiskError> {
+        let mut file = self.disk.create(beside)?;
+        file.write_at(0, bytes)?;
+        file.sync()?;
+        self.disk.rename(beside, &self.path)?;
+        self.disk.sync_folder(&self.folder)?;
+        self.disk.open(&self.path)
+    }
+
+    fn framed(&self, bodies: &[Vec<u8>], mut offset: u64) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(bodies.iter().map(|body| RECORD_HEAD_BYTES + body.len()).sum());
+        for body in bodies {
+            bytes.extend(self.marker().to_be_bytes());
+            bytes.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
+            bytes.extend(checksum(offset, body).to_be_bytes());
+            bytes.extend(body);
+            offset += (RECORD_HEAD_BYTES + body.len()) as u64;
+        }
+        bytes
+    }
+
+    fn damaged(&self, what: String) -> ProfileError {
+        ProfileError::Damaged { file: self.path.display().to_string(), what }
+    }
+
+    /// The error for a record that makes no sense although it checks.
+    pub(super) fn senseless(&self, what: &dyn std::fmt::Display) -> ProfileError {
+        self.damaged(what.to_string())
+    }
+}
+
+fn checksum(offset: u64, body: &[u8]) -> u32 {
+    let start = crc32c::crc32c(&offset.to_be_bytes());
+    let start = crc32c::crc32c_append(start, &(body.len() as u64).to_be_bytes());
+    crc32c::crc32c_append(start, body)
+}
+
+fn read_from(file: &dyn File, offset: u64) -> Result<Vec<u8>, DiskError> {
+    let length = file.len()?.saturating_sub(offset);
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    file.read_at(offset, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// A random number from the system.
+pub(super) fn random_number() -> Result<u64, String> {
+    let mut bytes = [0; 8];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no randomness".to_owned())?;
+    Ok(u64::from_be_bytes(bytes))
+}

@@ -1,0 +1,458 @@
+//! The sending half of the engine: the outbox file, the drain lock, and who waits for which outcome.
+//!
+//! Whoever holds the drain lock sends for all processes of the profile; the others write entries into the file and read
+//! their outcomes from it. The lock is let go when there has been no connection for a while.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use crate::client::error::{OutboxError, ProfileError, Refusal};
+use crate::client::event::Event;
+use crate::client::live::Live;
+use crate::client::outbox_file::OutboxFile;
+use crate::client::stream::refusal;
+use crate::client::types::{OutboxEntry, Outcome};
+use crate::core::outbox::{Answer, Change, Drain, Entry, Outbox, Settled};
+use crate::disk::{Lock, SharedDisk};
+use crate::ids::{ClientSeq, Epoch, GroupId, MessageId, Tag};
+use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_ENTRIES_MAX};
+use crate::wire::code::{Class, Code};
+use crate::wire::codec::RawFrame;
+use crate::wire::frame::{self, Extensions, Frame, Welcome};
+
+const DRAIN_LOCK: &str = "drain.lock";
+/// Without a connection for so long the drain lock is left to others, in ms.
+const LOCK_KEPT_MS: u64 = 2_000;
+/// Pause after the outbox file could not be written, in ms.
+const FILE_PAUSE_MS: u64 = 1_000;
+
+/// A message to be put into the outbox.
+pub(super) struct Queue {
+    pub(super) group: GroupId,
+    pub(super) tag: Tag,
+    pub(super) payload: Bytes,
+    pub(super) reply: oneshot::Sender<Result<ClientSeq, OutboxError>>,
+}
+
+type OutcomeReply = oneshot::Sender<Result<Outcome, OutboxError>>;
+
+/// What a step works on.
+struct Kept {
+    file: OutboxFile,
+    drain: Drain,
+}
+
+/// See the module.
+pub(super) struct Sending {
+    disk: SharedDisk,
+    folder: PathBuf,
+    epoch: Epoch,
+    /// None only while a thread works on it, or after that thread failed.
+    kept: Option<Box<Kept>>,
+    lock: Option<Box<dyn Lock>>,
+    /// What the last Welcome said, until it is taken in by the holder of the lock.
+    welcome: Option<(ClientSeq, u32, u32)>,
+    /// Since when there is no connection; none while there is one.
+    alone_since: Option<u64>,
+    /// Answers were written and not synced.
+    unsynced: bool,
+    not_before: u64,
+    waiters: Vec<(ClientSeq, OutcomeReply)>,
+    drained: Vec<oneshot::Sender<()>>,
+    /// What a listener is told.
+    pub(super) notices: VecDeque<Event>,
+}
+
+impl Sending {
+    pub(super) fn new(disk: SharedDisk, folder: PathBuf, epoch: Epoch, now_ms: u64) -> Sending {
+        let file = OutboxFile::new(disk.clone(), &folder);
+        Sending {
+            disk,
+            folder,
+            epoch,
+            kept: Some(Box::new(Kept { file, drain: Drain::default() })),
+            lock: None,
+            welcome: None,
+            alone_since: Some(now_ms),
+            unsynced: false,
+            not_before: 0,
+            waiters: Vec::new(),
+            drained: Vec::new(),
+            notices: VecDeque::new(),
+        }
+    }
+
+    fn outbox(&self) -> Option<&Outbox> {
+        self.kept.as_ref().map(|kept| kept.file.outbox())
+    }
+
+    /// Works on the file in a thread that may wait for the disk.
+    async fn with_file<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Kept) -> T + Send + 'static,
+    ) -> Result<T, ProfileError> {
+        let gone = || ProfileError::Disk("the outbox is not usable after an earlier failure".to_owned());
+        let mut kept = self.kept.take().ok_or_else(gone)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let result = work(&mut kept);
+            (kept, result)
+        });
+        let (kept, result) = done.await.map_err(|_| gone())?;
+        self.kept = Some(kept);
+        Ok(result)
+    }
+
+    /// One step on the file, under its lock; takes in what it and others changed, and answers the former.
+    async fn step<E: From<ProfileError> + Send + 'static>(
+        &mut self,
+        synced: bool,
+        decide: impl FnOnce(&mut Drain, &Outbox) -> Result<Vec<Change>, E> + Send + 'static,
+    ) -> Result<Vec<Change>, E> {
+        let work = move |kept: &mut Kept| {
+            let drain = &mut kept.drain;
+            kept.file.step(synced, |outbox| decide(drain, outbox))
+        };
+        let (others, own) = self.with_file(work).await??;
+        self.unsynced = !synced && (self.unsynced || !own.is_empty());
+        self.tell(&others);
+        self.tell(&own);
+        Ok(own)
+    }
+
+    async fn refresh(&mut self) -> Result<(), ProfileError> {
+        let changes = self.with_file(|kept| kept.file.refresh()).await??;
+        self.tell(&changes);
+        Ok(())
+    }
+
+    fn tell(&mut self, changes: &[Change]) {
+        for change in changes {
+            let event = match change {
+                Change::Settled(seq, settled) => Event::Settled { seq: *seq, outcome: outcome(settled) },
+                Change::Renumbered { from, to } => Event::Renumbered { from: *from, to: *to },
+                Change::Added(..)
+                | Change::Attempted(_)
+                | Change::Highest(_)
+                | Change::Ended(..)
+                | Change::Moved { .. } => continue,
+            };
+            self.notices.push_back(event);
+        }
+        if !changes.is_empty() {
+            self.answer_waiters();
+        }
+    }
+
+    fn answer_waiters(&mut self) {
+        let Some(kept) = &self.kept else { return };
+        let outbox = kept.file.outbox();
+        for (seq, reply) in std::mem::take(&mut self.waiters) {
+            match outbox.outcome(seq) {
+                // Who waited may be gone.
+                Some(settled) => drop(reply.send(Ok(outcome(settled)))),
+                None => self.waiters.push((seq, reply)),
+            }
+        }
+        if outbox.count() == 0 {
+            // Who waited may be gone.
+            self.drained.drain(..).for_each(|reply| reply.send(()).unwrap_or_default());
+        }
+    }
+
+    /// Takes in what other processes wrote, and the drain lock where it is wanted and free.
+    pub(super) async fn poll(&mut self, now_ms: u64) -> Result<(), ProfileError> {
+        self.refresh().await?;
+        self.waiters.retain(|(_, reply)| !reply.is_closed());
+        self.drained.retain(|reply| !reply.is_closed());
+        self.take_lock(now_ms).await
+    }
+
+    /// Whether other processes must be watched: one sends for them, or waits for them.
+    pub(super) fn watches_others(&self) -> bool {
+        self.lock.is_some() || !self.waiters.is_empty() || !self.drained.is_empty() || self.has_work()
+    }
+
+    /// Whether anything waits to be sent.
+    pub(super) fn has_work(&self) -> bool {
+        self.outbox().is_some_and(|outbox| outbox.count() > 0)
+    }
+
+    /// Whether this process sends for the profile.
+    pub(super) const fn drains(&self) -> bool {
+        self.lock.is_some()
+    }
+
+    async fn take_lock(&mut self, now_ms: u64) -> Result<(), ProfileError> {
+        let fresh = self.alone_since.is_none_or(|since| now_ms < since + LOCK_KEPT_MS);
+        if !fresh {
+            self.lock = None;
+        } else if self.lock.is_none() && (self.alone_since.is_none() || self.has_work()) {
+            self.disk.create_folder(&self.folder)?;
+            self.lock = self.disk.lock(&self.folder.join(DRAIN_LOCK))?;
+            if self.lock.is_some() {
+                // What an earlier holder wrote last may not be synced.
+                self.unsynced = true;
+                self.take_in_welcome().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// When the drain lock has to be let go for want of a connection.
+    pub(super) fn wakes_at(&self) -> Option<u64> {
+        let lock = self.alone_since.filter(|_| self.lock.is_some()).map(|since| since + LOCK_KEPT_MS);
+        let kept = self.kept.as_ref().filter(|_| self.lock.is_some());
+        let send = kept.and_then(|kept| kept.drain.wakes_at(kept.file.outbox()));
+        [lock, send].into_iter().flatten().min()
+    }
+
+    // ---- the connection ---------------------------------------------------------------------------------------------
+
+    /// A connection was accepted.
+    pub(super) async fn connected(&mut self, welcome: &Welcome, now_ms: u64) -> Result<(), ProfileError> {
+        self.alone_since = None;
+        self.welcome = Some((welcome.highest_send, welcome.sends_unanswered_max, welcome.sends_unanswered_bytes_max));
+        if self.lock.is_some() { self.take_in_welcome().await } else { self.poll(now_ms).await }
+    }
+
+    async fn take_in_welcome(&mut self) -> Result<(), ProfileError> {
+        let Some((highest, items, bytes)) = self.welcome.take() else { return Ok(()) };
+        let taken =
+            self.step::<ProfileError>(true, move |drain, outbox| Ok(drain.welcome(outbox, highest, items, bytes)));
+        taken.await.map(|_| ())
+    }
+
+    /// The connection is gone.
+    pub(super) fn lost(&mut self, now_ms: u64) {
+        if let Some(kept) = &mut self.kept {
+            kept.drain.lost();
+        }
+        self.welcome = None;
+        self.alone_since.get_or_insert(now_ms);
+    }
+
+    /// It is over for good: others may send, and nobody here learns more.
+    pub(super) fn end(&mut self) {
+        self.lock = None;
+        // Who waited may be gone.
+        self.waiters.drain(..).for_each(|(_, reply)| drop(reply.send(Err(OutboxError::Closed))));
+        self.drained.clear();
+    }
+
+    // ---- sending ----------------------------------------------------------------------------------------------------
+
+    /// Puts these into the outbox with one sync. What can be sent at once is marked as attempted by the same.
+    pub(super) async fn queue(&mut self, batch: Vec<Queue>, connected: bool, now_ms: u64) {
+        let (entries, replies): (Vec<_>, Vec<_>) = batch
+            .into_iter()
+            .map(|queue| {
+                let Queue { group, tag, payload, reply } = queue;
+                (Entry { group, tag, epoch: self.epoch, payload, attempted: false }, reply)
+            })
+            .unzip();
+        let sends = connected && self.lock.is_some() && self.welcome.is_none();
+        let added = self.step(true, move |drain, outbox| add(outbox, entries, sends.then_some(&*drain), now_ms)).await;
+        match added {
+            Ok(changes) => {
+                let seqs = changes.iter().filter_map(|change| match change {
+                    Change::Added(seq, _) => Some(*seq),
+                    Change::Attempted(_)
+                    | Change::Settled(..)
+                    | Change::Renumbered { .. }
+                    | Change::Highest(_)
+                    | Change::Ended(..)
+                    | Change::Moved { .. } => None,
+                });
+                // Who asked may be gone; the message is sent nevertheless.
+                seqs.zip(replies).for_each(|(seq, reply)| drop(reply.send(Ok(seq))));
+            }
+            // Who asked may be gone.
+            Err(error) => replies.into_iter().for_each(|reply| drop(reply.send(Err(OutboxError::clone(&error))))),
+        }
+    }
+
+    /// Sends what is due: marked and synced first.
+    pub(super) async fn pump(&mut self, live: &Live, now_ms: u64) -> Result<(), ProfileError> {
+        if self.lock.is_none() || now_ms < self.not_before {
+            return Ok(());
+        }
+        let Some(kept) = &self.kept else { return Ok(()) };
+        let outbox = kept.file.outbox();
+        let due = kept.drain.due(outbox, now_ms);
+        if due.is_empty() {
+            return Ok(());
+        }
+        let marks = due.iter().any(|seq| outbox.entry(*seq).is_some_and(|entry| !entry.attempted));
+        if marks || self.unsynced {
+            let marked = self.step::<ProfileError>(true, move |_, outbox| {
+                let fresh = |seq: &ClientSeq| outbox.entry(*seq).is_some_and(|entry| !entry.attempted);
+                let seqs: Vec<_> = due.into_iter().filter(fresh).collect();
+                Ok(if seqs.is_empty() { Vec::new() } else { vec![Change::Attempted(seqs)] })
+            });
+            if let Err(error) = marked.await {
+                self.not_before = now_ms + FILE_PAUSE_MS;
+                return Err(error);
+            }
+        }
+        for (seq, send) in self.start(now_ms) {
+            live.send(seq, &send).await.map_err(|error| ProfileError::Disk(error.to_string()))?;
+        }
+        Ok(())
+    }
+
+    /// What is due and marked, as it is sent. Others may have withdrawn or added something meanwhile: what is not
+    /// marked waits for the next round.
+    fn start(&mut self, now_ms: u64) -> Vec<(ClientSeq, frame::Send)> {
+        let Some(kept) = &mut self.kept else { return Vec::new() };
+        let outbox = kept.file.outbox();
+        let attempted = |seq: &ClientSeq| outbox.entry(*seq).is_some_and(|entry| entry.attempted);
+        let due: Vec<_> = kept.drain.due(outbox, now_ms).into_iter().take_while(attempted).collect();
+        kept.drain.started(outbox, &due);
+        let lowest = outbox.lowest();
+        let send = |seq: &ClientSeq| {
+            let Entry { group, payload, .. } = outbox.entry(*seq)?.clone();
+            Some((*seq, frame::Send { seq: *seq, lowest, gid: group, payload, extensions: Extensions::default() }))
+        };
+        due.iter().filter_map(send).collect()
+    }
+
+    /// Answers to sends.
+    pub(super) async fn answered(
+        &mut self,
+        answers: Vec<(ClientSeq, RawFrame)>,
+        now_ms: u64,
+    ) -> Result<(), ProfileError> {
+        let answers = answers.iter().filter_map(|(seq, frame)| Some((*seq, read_answer(frame)?)));
+        let answers: BTreeMap<_, _> = answers.collect();
+        let answers: Vec<_> = answers.into_iter().collect();
+        let renumbers = |answer: &Answer| matches!(answer, Answer::Conflict | Answer::NeverStored);
+        // What renumbers depends on what was decided before it, so it is a step of its own.
+        for run in answers.chunk_by(|(_, one), (_, next)| !renumbers(one) && !renumbers(next)) {
+            let run = run.to_vec();
+            let decide = move |drain: &mut Drain, outbox: &Outbox| {
+                run.iter().flat_map(|(seq, answer)| drain.answered(outbox, *seq, answer, now_ms)).collect()
+            };
+            self.decide(now_ms, decide).await?;
+        }
+        Ok(())
+    }
+
+    /// Items of one's own user came by: (group, tag, msgid, time).
+    pub(super) async fn seen(
+        &mut self,
+        items: Vec<(GroupId, Tag, MessageId, u64)>,
+        now_ms: u64,
+    ) -> Result<(), ProfileError> {
+        let Some(outbox) = self.outbox().filter(|_| self.lock.is_some()) else { return Ok(()) };
+        let known = |tag: Tag| outbox.entries().any(|(_, entry)| entry.attempted && entry.tag == tag);
+        let items = items.into_iter().filter(|(_, tag, _, _)| known(*tag));
+        let items: BTreeMap<Tag, _> =
+            items.map(|(group, tag, msgid, time_ms)| (tag, (group, msgid, time_ms))).collect();
+        if items.is_empty() {
+            return Ok(());
+        }
+        let decide = move |drain: &mut Drain, outbox: &Outbox| {
+            let items = items.into_iter();
+            items.filter_map(|(tag, (group, msgid, time))| drain.seen(outbox, group, tag, msgid, time)).collect()
+        };
+        self.decide(now_ms, decide).await
+    }
+
+    async fn decide(
+        &mut self,
+        now_ms: u64,
+        decide: impl FnOnce(&mut Drain, &Outbox) -> Vec<Change> + Send + 'static,
+    ) -> Result<(), ProfileError> {
+        let decided = self.step::<ProfileError>(false, move |drain, outbox| Ok(decide(drain, outbox))).await;
+        if decided.is_err() {
+            self.not_before = now_ms + FILE_PAUSE_MS;
+        }
+        decided.map(|_| ())
+    }
+
+    // ---- who waits --------------------------------------------------------------------------------------------------
+
+    /// Somebody waits for an outcome.
+    pub(super) async fn wait(&mut self, seq: ClientSeq, reply: OutcomeReply) {
+        if let Err(error) = self.refresh().await {
+            // Who asked may be gone.
+            return drop(reply.send(Err(error.into())));
+        }
+        let Some(outbox) = self.outbox() else { return };
+        match (outbox.outcome(seq), outbox.entry(outbox.current(seq))) {
+            // Who asked may be gone.
+            (Some(settled), _) => drop(reply.send(Ok(outcome(settled)))),
+            (None, Some(_)) => self.waiters.push((seq, reply)),
+            (None, None) => drop(reply.send(Err(OutboxError::Absent(seq)))),
+        }
+    }
+
+    /// Somebody waits until nothing is unanswered.
+    pub(super) async fn wait_drained(&mut self, reply: oneshot::Sender<()>) {
+        self.drained.push(reply);
+        if let Err(error) = self.refresh().await {
+            tracing::warn!(%error, "the outbox cannot be read");
+        }
+        self.answer_waiters();
+    }
+
+    /// Takes an entry out.
+    pub(super) async fn withdraw(&mut self, seq: ClientSeq) -> Result<(), OutboxError> {
+        self.refresh().await?;
+        self.with_file(move |kept| kept.file.withdraw(seq)).await??;
+        self.answer_waiters();
+        Ok(())
+    }
+
+    /// What the outbox holds.
+    pub(super) async fn listed(&mut self) -> Result<Vec<OutboxEntry>, OutboxError> {
+        self.refresh().await?;
+        Ok(self.with_file(|kept| kept.file.listed()).await?)
+    }
+}
+
+fn add(outbox: &Outbox, entries: Vec<Entry>, drain: Option<&Drain>, now_ms: u64) -> Result<Vec<Change>, OutboxError> {
+    let bytes: usize = entries.iter().map(|entry| entry.payload.len()).sum();
+    if outbox.count() + entries.len() > OUTBOX_ENTRIES_MAX || outbox.bytes() + bytes > OUTBOX_BYTES_MAX {
+        return Err(OutboxError::Full { entries: outbox.count() });
+    }
+    let mut room = drain.and_then(|drain| drain.room(outbox, now_ms));
+    let mut seq = outbox.highest();
+    let mut changes = Vec::with_capacity(entries.len());
+    for mut entry in entries {
+        seq = seq.next();
+        entry.attempted = room.as_mut().is_some_and(|room| room.take(seq, entry.payload.len()));
+        changes.push(Change::Added(seq, entry));
+    }
+    Ok(changes)
+}
+
+fn read_answer(frame: &RawFrame) -> Option<Answer> {
+    if frame.kind == frame::Sent::TYPE {
+        let frame::Sent { msgid, time_ms, extensions: _ } = frame.decode().ok()?;
+        return Some(Answer::Sent { msgid, time_ms });
+    }
+    let Refusal { number, class, retry_after_ms, detail } = refusal(frame).ok()??;
+    Some(match (Code::from_number(number), class) {
+        (Some(Code::Conflict), _) => Answer::Conflict,
+        (Some(Code::NeverStored), _) => Answer::NeverStored,
+        (Some(Code::Forgotten), _) => Answer::Forgotten,
+        (Some(Code::OutOfTurn), _) => Answer::OutOfTurn,
+        (_, Class::Permanent) => Answer::Refused { number, detail },
+        (_, Class::NotDone | Class::Unknown) => Answer::Again { after_ms: retry_after_ms },
+    })
+}
+
+fn outcome(settled: &Settled) -> Outcome {
+    match settled.clone() {
+        Settled::Sent { group, msgid, time_ms } => Outcome::Sent { group, msgid, time_ms },
+        Settled::Refused { number, detail } => {
+            Outcome::Refused(Refusal { number, class: Class::Permanent, retry_after_ms: 0, detail })
+        }
+        Settled::Unknown { .. } => Outcome::Unknown,
+        Settled::Withdrawn => Outcome::Withdrawn,
+    }
+}
