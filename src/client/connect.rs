@@ -27,10 +27,11 @@ const SERVER_NAME: &str = "gaggle";
 /// The server opens one stream at a time, and sometimes its successor.
 const STREAMS_FROM_SERVER: u32 = 4;
 /// Room for a page or push under way on each stream, and for a few streams together.
-const STREAM_WINDOW_BYTES: u32 = 2 * FRAME_BYTES_MAX as u32;
-const WINDOW_BYTES: u32 = 8 * FRAME_BYTES_MAX as u32;
+const STREAM_WINDOW_BYTES: u32 = 512 * 1024;
+const WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 /// What may wait to be sent: a window of sends and some requests.
 const SEND_WINDOW_BYTES: u64 = 512 * 1024;
+const _: () = assert!(STREAM_WINDOW_BYTES as usize >= 2 * FRAME_BYTES_MAX && WINDOW_BYTES > STREAM_WINDOW_BYTES);
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
 /// Which server, known by which pins.

@@ -226,7 +226,8 @@ impl InboxFile {
         self.acked = self.acked.max(number);
         self.handed = self.handed.max(number);
         let mut groups: BTreeMap<GroupId, AckedGroup> = BTreeMap::new();
-        while let Some(stored) = self.waiting.pop_front_if(|stored| stored.number <= number) {
+        let passed = self.waiting.partition_point(|stored| stored.number <= number);
+        for stored in self.waiting.drain(..passed) {
             let (group, msgid) = stored.place();
             let sum = groups.entry(group).or_insert(AckedGroup { group, msgid, items: 0, bytes: 0 });
             sum.msgid = sum.msgid.max(msgid);

@@ -1,0 +1,179 @@
+//! What handles ask of the engine, and what the network brings.
+
+use tokio::sync::oneshot;
+
+use super::{ASKED_PAUSE, Command, Engine, Link, report};
+use crate::client::error::ConnectError;
+use crate::client::event::Event;
+use crate::client::live::{NetEvent, list};
+use crate::client::receiving::OwnItems;
+use crate::client::stream::refusal;
+use crate::clock;
+use crate::wire::WireError;
+use crate::wire::code::Class;
+use crate::wire::codec::RawFrame;
+use crate::wire::frame::{self, Frame};
+
+impl Engine {
+    /// Does what handles ask; the one who wants it closed comes back.
+    pub(super) async fn obey(&mut self, commands: Vec<Command>) -> Option<oneshot::Sender<()>> {
+        let mut queued = Vec::new();
+        let mut rest = Vec::new();
+        for command in commands {
+            match command {
+                Command::Queue(queue) => queued.push(queue),
+                Command::Connect
+                | Command::Outcome(..)
+                | Command::Outbox(_)
+                | Command::Drained(_)
+                | Command::Withdraw(..)
+                | Command::Close(_) => rest.push(command),
+            }
+        }
+        let now_ms = clock::now_ms();
+        if !queued.is_empty()
+            && let Some(sending) = self.sending.as_mut().filter(|_| self.seen.borrow().ended.is_none())
+        {
+            let connected = matches!(self.link, Link::Up { .. });
+            sending.queue(queued, connected, now_ms).await;
+            report(sending.poll(now_ms).await);
+        }
+        let mut closing = None;
+        for command in rest {
+            match command {
+                Command::Connect => self.want(),
+                Command::Close(reply) => closing = Some(reply),
+                Command::Outcome(..)
+                | Command::Outbox(_)
+                | Command::Drained(_)
+                | Command::Withdraw(..)
+                | Command::Queue(_) => self.ask_outbox(command).await,
+            }
+        }
+        closing
+    }
+
+    fn want(&mut self) {
+        self.wanted = true;
+        let soon = clock::monotonic() + ASKED_PAUSE;
+        if let Link::Down(at) = &mut self.link {
+            *at = soon.min(*at);
+        }
+    }
+
+    /// Questions about the outbox. Where there is none, or it is over, the reply is dropped, which answers by itself.
+    async fn ask_outbox(&mut self, command: Command) {
+        let Some(sending) = &mut self.sending else { return };
+        let ended = self.seen.borrow().ended.is_some();
+        match command {
+            Command::Outcome(seq, reply) => {
+                sending.wait(seq, reply).await;
+                if ended {
+                    sending.end();
+                }
+            }
+            // Who asked may be gone.
+            Command::Outbox(reply) => drop(reply.send(sending.listed().await)),
+            Command::Withdraw(seq, reply) => drop(reply.send(sending.withdraw(seq).await)),
+            Command::Drained(reply) if !ended => sending.wait_drained(reply).await,
+            Command::Drained(_) | Command::Connect | Command::Queue(_) | Command::Close(_) => {}
+        }
+    }
+
+    // ---- what the network brings ------------------------------------------------------------------------------------
+
+    pub(super) async fn happened(&mut self, events: Vec<NetEvent>) -> Result<(), ConnectError> {
+        let now_ms = clock::now_ms();
+        let mut answers = Vec::new();
+        let mut own = OwnItems::new();
+        let mut closed = None;
+        for event in events {
+            let taken = match event {
+                NetEvent::SendAnswered(seq, frame) => {
+                    answers.push((seq, frame));
+                    Ok(())
+                }
+                NetEvent::Closed(error) => {
+                    closed = Some(error);
+                    Ok(())
+                }
+                NetEvent::Frame(frame) => self.frame(&frame, &mut own, now_ms),
+                NetEvent::Rows(..)
+                | NetEvent::PageEnded(..)
+                | NetEvent::PageFailed(..)
+                | NetEvent::Listed(_)
+                | NetEvent::ListFailed => self.page(event, &mut own, now_ms),
+            };
+            if let (Err(error), Link::Up { live, .. }) = (taken, &self.link) {
+                live.fail(&error);
+            }
+        }
+        if let Some(sending) = &mut self.sending {
+            if !answers.is_empty() {
+                report(sending.answered(answers, now_ms).await);
+            }
+            if !own.is_empty() {
+                report(sending.seen(own, now_ms).await);
+            }
+        }
+        match closed {
+            Some(error) if matches!(self.link, Link::Up { .. }) => self.failed(error),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn page(&mut self, event: NetEvent, own: &mut OwnItems, now_ms: u64) -> Result<(), WireError> {
+        let Some(receiving) = &mut self.receiving else { return Ok(()) };
+        match event {
+            NetEvent::Rows(group, rows) => own.extend(receiving.rows(group, rows, now_ms)?),
+            NetEvent::PageEnded(group, end) => receiving.page_ended(group, end, now_ms),
+            NetEvent::PageFailed(group, refusal) => {
+                let for_good = refusal.as_ref().is_some_and(|refusal| refusal.class == Class::Permanent);
+                let after_ms = refusal.map_or(0, |refusal| u64::from(refusal.retry_after_ms));
+                receiving.page_failed(group, for_good, after_ms, now_ms);
+            }
+            NetEvent::Listed(groups) => {
+                receiving.listed(&groups, now_ms);
+                let last = groups.rows.0.last().map(|group| group.gid);
+                self.listing = false;
+                if let (true, Some(last), Link::Up { live, .. }) = (groups.more, last, &self.link) {
+                    self.listing = true;
+                    tokio::spawn(list(live.connection.clone(), last, self.net_sender.clone()));
+                }
+            }
+            NetEvent::ListFailed => self.listing = false,
+            NetEvent::SendAnswered(..) | NetEvent::Frame(_) | NetEvent::Closed(_) => {}
+        }
+        Ok(())
+    }
+
+    /// A frame that answers nothing.
+    fn frame(&mut self, raw: &RawFrame, own: &mut OwnItems, now_ms: u64) -> Result<(), WireError> {
+        if let Some(refusal) = refusal(raw)? {
+            // The reason of the close that follows is the same.
+            tracing::debug!(%refusal, "the server says");
+            return Ok(());
+        }
+        let Some(receiving) = &mut self.receiving else { return Ok(()) };
+        match raw.kind {
+            frame::Push::TYPE => own.extend(receiving.push(raw.decode()?, now_ms)?),
+            frame::Heads::TYPE => receiving.heads(&raw.decode::<frame::Heads>()?.entries),
+            frame::Cursors::TYPE => receiving.cursors(&raw.decode::<frame::Cursors>()?.entries),
+            frame::AcksRefused::TYPE => {
+                let refused: frame::AcksRefused = raw.decode()?;
+                refused.entries.iter().for_each(|(group, _)| receiving.ack_refused(*group));
+            }
+            frame::MembershipNotice::TYPE => {
+                let frame::MembershipNotice { gid: group, member, msgid, extensions: _ } = raw.decode()?;
+                receiving.notify(Event::Membership { group, member, msgid });
+            }
+            frame::DeviceNotice::TYPE => {
+                let frame::DeviceNotice { device, name, added, extensions: _ } = raw.decode()?;
+                receiving.notify(Event::Device { device, name, added });
+            }
+            _ if raw.must_understand() => return Err(WireError::WrongType { expected: 0, found: raw.kind }),
+            _ => {}
+        }
+        Ok(())
+    }
+}

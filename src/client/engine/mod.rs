@@ -1,0 +1,327 @@
+//! The task behind a client: one loop over what is asked of it, what the network brings, and time.
+//!
+//! It owns the connection, connects again after a failure, and feeds [`Sending`] and [`Receiving`]. It ends when all
+//! handles are gone. Whatever ends a client for good (replaced, revoked, another history, an inbox that cannot be
+//! written) is told once, to everybody who waits and to all who ask later.
+
+mod events;
+mod link;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ring::signature::Ed25519KeyPair;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::client::backoff::Backoff;
+use crate::client::connect::Server;
+use crate::client::error::{ConnectError, OutboxError, ProfileError};
+use crate::client::hello::Accepted;
+use crate::client::live::{Live, NetEvent, deliver, list};
+use crate::client::options::ClientOptions;
+use crate::client::profile::Profile;
+use crate::client::receiving::Receiving;
+use crate::client::sending::{Queue, Sending};
+use crate::client::types::{Account, OutboxEntry, Outcome};
+use crate::clock;
+use crate::ids::ClientSeq;
+use crate::wire::WireError;
+
+/// What the network may bring before the engine has to look at it; the tasks wait beyond that.
+const EVENTS_QUEUED_MAX: usize = 64;
+/// Events, or entries for the outbox, that are handled together.
+const TOGETHER_MAX: usize = 64;
+/// How often other processes of the profile are looked after, while there is reason to: a file's length is read.
+const POLL: Duration = Duration::from_millis(20);
+/// A group that is asked for is listed at most this often.
+const LIST_PAUSE: Duration = Duration::from_millis(500);
+/// How long a closing client waits for the answer to its last acks.
+const LAST_ACKS: Duration = Duration::from_secs(2);
+/// Someone who asks makes a waiting client connect, but not more often than this.
+const ASKED_PAUSE: Duration = Duration::from_millis(200);
+
+/// What a handle asks of the engine.
+pub(super) enum Command {
+    /// There should be a connection.
+    Connect,
+    /// A message for the outbox.
+    Queue(Queue),
+    /// An outcome is waited for.
+    Outcome(ClientSeq, oneshot::Sender<Result<Outcome, OutboxError>>),
+    /// What does the outbox hold?
+    Outbox(oneshot::Sender<Result<Vec<OutboxEntry>, OutboxError>>),
+    /// Tell when nothing is unanswered.
+    Drained(oneshot::Sender<()>),
+    /// Take an entry out of the outbox.
+    Withdraw(ClientSeq, oneshot::Sender<Result<(), OutboxError>>),
+    /// End.
+    Close(oneshot::Sender<()>),
+}
+
+/// What handles see of the engine.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seen {
+    /// The connection, where there is one.
+    pub(super) live: Option<Arc<Live>>,
+    /// How often connecting has failed or a connection was lost.
+    pub(super) failures: u64,
+    /// The last failure.
+    pub(super) trouble: Option<ConnectError>,
+    /// It is over.
+    pub(super) ended: Option<ConnectError>,
+}
+
+/// Who the engine works for.
+pub(super) enum Identity {
+    /// A device.
+    Device { profile: Profile, account: Account },
+    /// The holder of the operator key.
+    Operator { server: Server },
+}
+
+enum Link {
+    /// No connection; the next attempt, if one is wanted, not before this.
+    Down(Instant),
+    Connecting(JoinHandle<Result<Accepted, ConnectError>>),
+    Up {
+        live: Arc<Live>,
+        _tasks: JoinSet<()>,
+        since: Instant,
+    },
+}
+
+/// See the module.
+pub(super) struct Engine {
+    identity: Identity,
+    key: Arc<Ed25519KeyPair>,
+    options: ClientOptions,
+    instance: u64,
+    attempt: u64,
+    pub(super) sending: Option<Sending>,
+    pub(super) receiving: Option<Receiving>,
+    commands: mpsc::Receiver<Command>,
+    seen: watch::Sender<Seen>,
+    link: Link,
+    net: mpsc::Receiver<NetEvent>,
+    net_sender: mpsc::Sender<NetEvent>,
+    backoff: Backoff,
+    /// Somebody wants a connection.
+    wanted: bool,
+    polled: Instant,
+    listed: Option<Instant>,
+    listing: bool,
+}
+
+/// What made the loop turn.
+enum Turn {
+    Commands(Vec<Command>),
+    Net(Vec<NetEvent>),
+    Connected(Result<Box<Accepted>, ConnectError>),
+    /// Time has passed, or the application took or acknowledged something.
+    Other,
+    Abandoned,
+}
+
+/// What the engine begins with.
+pub(super) struct Parts {
+    pub(super) identity: Identity,
+    pub(super) key: Ed25519KeyPair,
+    pub(super) options: ClientOptions,
+    pub(super) instance: u64,
+    pub(super) sending: Option<Sending>,
+    pub(super) receiving: Option<Receiving>,
+}
+
+impl Engine {
+    pub(super) fn new(parts: Parts, commands: mpsc::Receiver<Command>, seen: watch::Sender<Seen>) -> Engine {
+        let Parts { identity, key, options, instance, sending, receiving } = parts;
+        let (net_sender, net) = mpsc::channel(EVENTS_QUEUED_MAX);
+        let now = clock::monotonic();
+        Engine {
+            identity,
+            key: Arc::new(key),
+            options,
+            instance,
+            attempt: 0,
+            sending,
+            wanted: receiving.is_some(),
+            receiving,
+            commands,
+            seen,
+            link: Link::Down(now),
+            net,
+            net_sender,
+            backoff: Backoff::default(),
+            polled: now,
+            listed: None,
+            listing: false,
+        }
+    }
+
+    /// Runs until all handles are gone, or it is closed.
+    pub(super) async fn run(mut self) {
+        loop {
+            if let Err(error) = self.advance().await {
+                self.end(error).await;
+            }
+            let turned = match self.turn().await {
+                Turn::Abandoned => return self.close().await,
+                Turn::Other => Ok(()),
+                Turn::Commands(commands) => match self.obey(commands).await {
+                    Some(closed) => {
+                        self.close().await;
+                        // Who closed may be gone.
+                        return closed.send(()).unwrap_or_default();
+                    }
+                    None => Ok(()),
+                },
+                Turn::Net(events) => self.happened(events).await,
+                Turn::Connected(result) => self.connected(result).await,
+            };
+            if let Err(error) = turned {
+                self.end(error).await;
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.seen.borrow().ended.is_some()
+    }
+
+    // ---- the loop ---------------------------------------------------------------------------------------------------
+
+    /// Waits for whatever comes first.
+    async fn turn(&mut self) -> Turn {
+        let wake = tokio::time::Instant::from_std(self.wakes_at());
+        let queue = self.receiving.as_ref().filter(|receiving| receiving.has_backlog()).map(Receiving::queue);
+        let mut acks = self.receiving.as_ref().map(Receiving::acks);
+        let connecting = async {
+            match &mut self.link {
+                Link::Connecting(handle) => handle.await,
+                Link::Down(_) | Link::Up { .. } => std::future::pending().await,
+            }
+        };
+        let room = async {
+            match &queue {
+                Some(queue) if queue.is_closed() => std::future::pending().await,
+                // What is reserved is given back at once: the next step looks at the room that there is.
+                Some(queue) => drop(queue.reserve().await),
+                None => std::future::pending().await,
+            }
+        };
+        let acked = async {
+            match &mut acks {
+                // Who does not listen any more acknowledges nothing.
+                Some(acks) => match acks.changed().await {
+                    Ok(()) => (),
+                    Err(_) => std::future::pending().await,
+                },
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            command = self.commands.recv() => match command {
+                Some(command) => {
+                    let more = std::iter::from_fn(|| self.commands.try_recv().ok());
+                    Turn::Commands(std::iter::once(command).chain(more.take(TOGETHER_MAX)).collect())
+                }
+                None => Turn::Abandoned,
+            },
+            Some(event) = self.net.recv() => {
+                let more = std::iter::from_fn(|| self.net.try_recv().ok());
+                Turn::Net(std::iter::once(event).chain(more.take(TOGETHER_MAX)).collect())
+            }
+            result = connecting => Turn::Connected(result.unwrap_or(Err(ConnectError::Closed)).map(Box::new)),
+            () = room => Turn::Other,
+            () = acked => Turn::Other,
+            () = tokio::time::sleep_until(wake) => Turn::Other,
+        }
+    }
+
+    fn wakes_at(&self) -> Instant {
+        let now = clock::monotonic();
+        let now_ms = clock::now_ms();
+        let in_ms = |at: u64| now + Duration::from_millis(at.saturating_sub(now_ms));
+        let sending = self.sending.as_ref().and_then(Sending::wakes_at).map(in_ms);
+        let up = matches!(self.link, Link::Up { .. });
+        let receiving = self.receiving.as_ref().filter(|_| up).and_then(Receiving::wakes_at).map(in_ms);
+        let poll = self.sending.as_ref().filter(|sending| sending.watches_others()).map(|_| self.polled + POLL);
+        let connect = match &self.link {
+            Link::Down(at) if self.wants_connection() => Some(*at),
+            Link::Down(_) | Link::Connecting(_) | Link::Up { .. } => None,
+        };
+        let ended = self.has_ended();
+        let known = [sending, receiving, poll, connect].into_iter().flatten().filter(|_| !ended);
+        // What is due already and could not be done is tried again a little later.
+        known.min().unwrap_or(now + Duration::from_secs(3600)).max(now + Duration::from_millis(1))
+    }
+
+    fn wants_connection(&self) -> bool {
+        self.wanted || self.sending.as_ref().is_some_and(|sending| sending.drains() && sending.has_work())
+    }
+
+    /// Everything that can be done without waiting for anybody.
+    async fn advance(&mut self) -> Result<(), ConnectError> {
+        if self.has_ended() {
+            return self.tell_listener().await;
+        }
+        let now = clock::monotonic();
+        let now_ms = clock::now_ms();
+        if let Some(sending) = &mut self.sending {
+            if sending.watches_others() && now >= self.polled + POLL {
+                self.polled = now;
+                report(sending.poll(now_ms).await);
+            }
+            if let Link::Up { live, .. } = &self.link {
+                report(sending.pump(live, now_ms).await);
+            }
+        }
+        self.tell_listener().await?;
+        self.pull_and_ack(now_ms).await;
+        match &self.link {
+            Link::Down(at) if *at <= now && self.wants_connection() => self.connect(),
+            Link::Down(_) | Link::Connecting(_) | Link::Up { .. } => {}
+        }
+        Ok(())
+    }
+
+    async fn tell_listener(&mut self) -> Result<(), ConnectError> {
+        let notices = self.sending.as_mut().map(|sending| std::mem::take(&mut sending.notices));
+        let Some(receiving) = &mut self.receiving else { return Ok(()) };
+        notices.into_iter().flatten().for_each(|event| receiving.notify(event));
+        Ok(receiving.settle(clock::now_ms()).await?)
+    }
+
+    async fn pull_and_ack(&mut self, now_ms: u64) {
+        let (Some(receiving), Link::Up { live, .. }) = (&mut self.receiving, &self.link) else { return };
+        if let Some(ack) = receiving.due_acks(now_ms) {
+            broken(live, live.write_acks(&ack).await);
+        }
+        while let Some(pull) = receiving.next_pull(now_ms) {
+            tokio::spawn(deliver(live.connection.clone(), pull, self.net_sender.clone()));
+        }
+        let may_list = self.listed.is_none_or(|at| clock::monotonic() >= at + LIST_PAUSE);
+        if !self.listing
+            && may_list
+            && let Some(after) = receiving.wants_list()
+        {
+            self.listing = true;
+            self.listed = Some(clock::monotonic());
+            tokio::spawn(list(live.connection.clone(), after, self.net_sender.clone()));
+        }
+    }
+}
+
+/// A failure of the outbox file ends nothing: the entries are still there and are tried again.
+fn report(result: Result<(), ProfileError>) {
+    if let Err(error) = result {
+        tracing::warn!(%error, "the outbox could not be brought forward");
+    }
+}
+
+fn broken(live: &Live, result: Result<(), WireError>) {
+    if let Err(error) = result {
+        live.fail(&error);
+    }
+}
