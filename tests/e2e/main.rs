@@ -1,0 +1,23 @@
+//! End to end: a whole server and whole clients over real QUIC on loopback.
+//!
+//! `harness` starts servers and people in this process, `raw` speaks the protocol frame by frame, `relay` is the bad
+//! network between them. The other modules are tests, one for each subject.
+
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that meets what it does not expect should fail loudly"
+)]
+
+#[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
+mod harness;
+#[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
+mod raw;
+#[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
+mod relay;
