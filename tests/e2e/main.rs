@@ -21,3 +21,4 @@ mod harness;
 mod raw;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod relay;
+mod sends;
