@@ -95,6 +95,8 @@ struct Faults {
     writes: Option<(String, u64)>,
     syncs: Option<(String, u64)>,
     held: Option<String>,
+    /// Changes that are still made; then the power is gone.
+    changes_left: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -227,6 +229,12 @@ impl SimulatedDisk {
         self.whole().faults.syncs = Some((path_part.to_owned(), count));
     }
 
+    /// After this many more changes (of bytes, lengths, names or durability) everything fails, as if the power had gone
+    /// at that moment, until a crash or a kill; so a test can end a program at each of its steps.
+    pub fn stop_after(&self, changes: u64) {
+        self.whole().faults.changes_left = Some(changes);
+    }
+
     /// Syncs of files whose path has this part wait until [`SimulatedDisk::release_syncs`], or a crash.
     pub fn hold_syncs(&self, path_part: &str) {
         self.whole().faults.held = Some(path_part.to_owned());
@@ -272,11 +280,23 @@ impl SimulatedDisk {
     /// The state, for a handle that is still alive.
     fn alive(&self, action: &'static str, path: &Path) -> Result<MutexGuard<'_, State>, DiskError> {
         let state = self.whole();
-        self.check(&state, action, path)?;
+        self.check_generation(&state, action, path)?;
+        if state.faults.changes_left == Some(0) {
+            return Err(error(action, path, ErrorKind::Other, "the simulated machine has lost its power"));
+        }
         Ok(state)
     }
 
-    fn check(&self, state: &State, action: &'static str, path: &Path) -> Result<(), DiskError> {
+    /// The state, for a handle that is still alive and is going to change something.
+    fn changing(&self, action: &'static str, path: &Path) -> Result<MutexGuard<'_, State>, DiskError> {
+        let mut state = self.alive(action, path)?;
+        if let Some(left) = &mut state.faults.changes_left {
+            *left -= 1;
+        }
+        Ok(state)
+    }
+
+    fn check_generation(&self, state: &State, action: &'static str, path: &Path) -> Result<(), DiskError> {
         if state.generation == self.generation {
             Ok(())
         } else {
@@ -331,12 +351,12 @@ impl Disk for SimulatedDisk {
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn File>, DiskError> {
-        let node = self.alive("create", path)?.make_file("create", path)?;
+        let node = self.changing("create", path)?.make_file("create", path)?;
         Ok(self.file(path, &node))
     }
 
     fn create_folder(&self, path: &Path) -> Result<(), DiskError> {
-        let mut state = self.alive("create folder", path)?;
+        let mut state = self.changing("create folder", path)?;
         for folder in path.ancestors() {
             if state.names.contains_key(folder) {
                 return Err(error("create folder", folder, ErrorKind::AlreadyExists, "is a file"));
@@ -364,7 +384,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
-        let mut state = self.alive("rename", from)?;
+        let mut state = self.changing("rename", from)?;
         if !state.folders.contains(above(to)) || state.folders.contains(to) {
             return Err(error("rename", to, ErrorKind::NotFound, "no such place"));
         }
@@ -377,7 +397,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
-        let mut state = self.alive("remove", path)?;
+        let mut state = self.changing("remove", path)?;
         let node = state.names.remove(path);
         let node = node.ok_or_else(|| error("remove", path, ErrorKind::NotFound, "no such file"))?;
         let length = content(&node).len();
@@ -388,7 +408,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn sync_folder(&self, path: &Path) -> Result<(), DiskError> {
-        let mut state = self.alive("sync", path)?;
+        let mut state = self.changing("sync", path)?;
         if strikes(&mut state.faults.syncs, path) {
             return Err(error("sync", path, ErrorKind::Other, "the simulated disk failed"));
         }
@@ -405,7 +425,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn lock(&self, path: &Path) -> Result<Option<Box<dyn Lock>>, DiskError> {
-        let mut state = self.alive("lock", path)?;
+        let mut state = self.changing("lock", path)?;
         let node = match state.names.get(path) {
             Some(node) => Arc::clone(node),
             None => state.make_file("lock", path)?,
@@ -436,7 +456,7 @@ impl File for SimulatedFile {
     }
 
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
-        let mut state = self.disk.alive("write", &self.path)?;
+        let mut state = self.disk.changing("write", &self.path)?;
         let place = index("write", &self.path, offset)?;
         let mut content = content(&self.node);
         if strikes(&mut state.faults.writes, &self.path) {
@@ -453,7 +473,7 @@ impl File for SimulatedFile {
     }
 
     fn set_len(&mut self, bytes: u64) -> Result<(), DiskError> {
-        let mut state = self.disk.alive("resize", &self.path)?;
+        let mut state = self.disk.changing("resize", &self.path)?;
         let length = index("resize", &self.path, bytes)?;
         let mut content = content(&self.node);
         state.resize("resize", &self.path, content.len(), length)?;
@@ -463,10 +483,10 @@ impl File for SimulatedFile {
     }
 
     fn sync(&mut self) -> Result<(), DiskError> {
-        let mut state = self.disk.alive("sync", &self.path)?;
+        let mut state = self.disk.changing("sync", &self.path)?;
         while state.faults.held.as_ref().is_some_and(|part| self.path.to_string_lossy().contains(part.as_str())) {
             state = self.disk.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            self.disk.check(&state, "sync", &self.path)?;
+            self.disk.check_generation(&state, "sync", &self.path)?;
         }
         if strikes(&mut state.faults.syncs, &self.path) {
             content(&self.node).fail_sync();
