@@ -116,7 +116,7 @@ async fn run(shared: &Arc<Shared>, identified: Identified) -> Code {
         Err(code) => return code,
     }
     session.queue(parts.welcome, None);
-    info!(user = %session.user, device = ?session.device, listens = session.listens, "connected");
+    info!(who = %session, listens = session.listens, "connected");
     let mut tasks = JoinSet::new();
     spawn(&mut tasks, control::write(Arc::clone(&session), send));
     spawn(&mut tasks, control::read(Arc::clone(shared), Arc::clone(&session), frames));
@@ -143,5 +143,5 @@ fn spawn(tasks: &mut JoinSet<Code>, task: impl Future<Output = Code> + Send + 's
 
 fn leave(shared: &Shared, session: &Session) {
     shared.registry.leave(session);
-    info!(user = %session.user, device = ?session.device, "disconnected");
+    info!(who = %session, "disconnected");
 }

@@ -13,6 +13,8 @@ use std::time::Duration;
 use quinn::congestion::CubicConfig;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime, TransportConfig, VarInt};
+use quinn_proto::HashedConnectionIdGenerator;
+use ring::hmac;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::limits;
@@ -125,6 +127,10 @@ pub enum BindError {
     NoInitialSuite,
 }
 
+/// The shortest time between two answers to connections that nobody knows: after a restart thousands may come at once.
+/// Each is smaller than what it answers.
+const RESET_INTERVAL: Duration = Duration::from_millis(1);
+
 /// Binds the port and makes the endpoint; must be called inside the runtime that will drive it.
 ///
 /// # Errors
@@ -136,8 +142,24 @@ pub fn bind(listen: SocketAddr, identity: &Identity, settings: &Settings) -> Res
     let buffer_bytes = grow_buffers(&socket);
     let address = socket.local_addr().map_err(failed)?;
     let endpoint =
-        Endpoint::new(EndpointConfig::default(), Some(config), socket, Arc::new(TokioRuntime)).map_err(failed)?;
+        Endpoint::new(endpoint_config(identity), Some(config), socket, Arc::new(TokioRuntime)).map_err(failed)?;
     Ok((endpoint, BoundAs { address, families, buffer_bytes }))
+}
+
+/// Connection ids and reset tokens are made from the server's key, so that a server that was killed tells the clients of
+/// the process before it that their connections are gone (RFC 9000, 10.3). Without it they would wait for their idle
+/// timeout.
+fn endpoint_config(identity: &Identity) -> EndpointConfig {
+    let mut config = EndpointConfig::new(Arc::new(identity.derived_key(b"stateless reset")));
+    let mut cid_key = [0; 8];
+    let tag = hmac::sign(&identity.derived_key(b"connection ids"), b"");
+    for (to, from) in cid_key.iter_mut().zip(tag.as_ref()) {
+        *to = *from;
+    }
+    let cid_key = u64::from_be_bytes(cid_key);
+    config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(cid_key)));
+    config.min_reset_interval(RESET_INTERVAL);
+    config
 }
 
 /// TLS and transport as the server speaks them.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, DnType, KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData as _, SignatureAlgorithm};
 use ring::digest::{SHA256, digest};
+use ring::hmac;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
@@ -161,6 +162,13 @@ impl Identity {
     /// The pins for Welcome: the current one, then the next where one is prepared.
     pub fn pins(&self) -> impl Iterator<Item = Pin> {
         std::iter::once(self.pin).chain(self.next)
+    }
+
+    /// A key for what has to be recognised by the next process too, and by nobody without the server's key.
+    #[must_use]
+    pub fn derived_key(&self, purpose: &[u8]) -> hmac::Key {
+        let root = hmac::Key::new(hmac::HMAC_SHA256, &self.key);
+        hmac::Key::new(hmac::HMAC_SHA256, hmac::sign(&root, purpose).as_ref())
     }
 
     /// The self-signed certificate.

@@ -4,6 +4,7 @@
 //! answers by the places given out for requests, cursors and heads by being coalesced per group, pushes by credit.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -183,6 +184,15 @@ impl Session {
 
     fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Display for Session {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.device {
+            Some(device) => write!(out, "{} {device}", self.user),
+            None => out.write_str("operator key"),
+        }
     }
 }
 
