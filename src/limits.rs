@@ -42,6 +42,10 @@ pub const GROUP_MEMBERS_MAX: usize = 20_000;
 pub const MEMBERSHIPS_MAX: usize = 500_000;
 /// Cursors of a server: they are resident in memory.
 pub const CURSORS_MAX: usize = 1_000_000;
+/// Bytes of memory that a membership of one stay may cost at the most; a test holds this.
+pub const MEMBERSHIP_BYTES: usize = 400;
+/// Bytes of memory that a cursor may cost at the most; a test holds this.
+pub const CURSOR_BYTES: usize = 128;
 /// Intervals of one member in one group; who comes back more often than that is told so.
 pub const INTERVALS_MAX: usize = 64;
 /// Invites that are open at once.
@@ -196,3 +200,5 @@ const _: () = assert!(HANDSHAKES_BEFORE_RETRY < HANDSHAKES_MAX && HANDSHAKES_MAX
 const _: () = assert!(KEEP_ALIVE_MS * 3 <= IDLE_MS_MAX);
 const _: () = assert!(DEVICE_NAME_BYTES_MAX < BODY_BYTES_MAX && GROUP_NAME_BYTES_MAX < BODY_BYTES_MAX);
 const _: () = assert!(MEMBERSHIPS_MAX <= CURSORS_MAX);
+// Even full and badly packed, the resident rows leave a third of a machine with 512 MB to everything else.
+const _: () = assert!(MEMBERSHIPS_MAX * MEMBERSHIP_BYTES + CURSORS_MAX * CURSOR_BYTES <= 340_000_000);

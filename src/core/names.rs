@@ -45,3 +45,53 @@ fn is_blank(letter: char) -> bool {
         | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
         | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lose_the_blanks_around_them() {
+        assert_eq!(group_name("  team \n"), Some("team"));
+        assert_eq!(device_name("Anna's laptop"), Some("Anna's laptop"));
+    }
+
+    /// Scenario 36: zero-width, bidirectional overrides, only blanks, control characters.
+    #[test]
+    fn names_that_show_nothing_or_steer_what_shows_them_are_refused() {
+        let nothing =
+            ["", " ", "\u{3000}", "\u{200b}\u{200d}", "\u{feff}", "\u{3164}", "\u{2800}", "\u{fe0f}", "\u{ad}"];
+        let steering = ["a\u{202e}b", "a\u{2066}b", "a\u{1b}[2J", "a\nb", "a\0", "a\u{7f}", "a\u{9b}b", "a\u{2028}b"];
+        for name in nothing.into_iter().chain(steering) {
+            assert_eq!(group_name(name), None, "{name:?}");
+            assert_eq!(device_name(name), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_every_language_pass() {
+        for name in ["команда", "群组", "فريق", "टीम", "café", "👩\u{200d}👩\u{200d}👧", "a b", "g", "g7x", "7"]
+        {
+            assert_eq!(group_name(name), Some(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn names_that_look_like_ids_are_refused_where_they_would_be_taken_for_one() {
+        for name in ["g7", "G7", "g007", " g7 ", "g99999999999999999999"] {
+            assert_eq!(group_name(name), None, "{name:?}");
+        }
+        assert_eq!(device_name("d9"), None);
+        assert_eq!(device_name("g7"), Some("g7"));
+    }
+
+    /// Scenario 35, for names: the limit is in bytes.
+    #[test]
+    fn names_are_limited_in_bytes() {
+        let four = "😀";
+        let fits = four.repeat(GROUP_NAME_BYTES_MAX / 4);
+        assert_eq!(group_name(&fits), Some(fits.as_str()));
+        assert_eq!(group_name(&format!("{fits}x")), None);
+        assert_eq!(device_name(&four.repeat(DEVICE_NAME_BYTES_MAX / 4 + 1)), None);
+    }
+}

@@ -434,3 +434,66 @@ impl Tables {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::rows::Interval;
+    use crate::limits::{CURSOR_BYTES, MEMBERSHIP_BYTES};
+
+    /// A node of the standard library's map has 11 places; filled in ascending order it stays half empty behind.
+    const PLACES: usize = 11;
+    const FILLED_AT_LEAST: usize = 5;
+
+    /// The most that one entry of a map of these costs, its share of the nodes above included.
+    fn entry_bytes<K, V>() -> usize {
+        let leaf = PLACES * (size_of::<K>() + size_of::<V>()) + 16;
+        let inner = leaf + (PLACES + 1) * size_of::<usize>();
+        leaf.div_ceil(FILLED_AT_LEAST) + inner.div_ceil(FILLED_AT_LEAST * FILLED_AT_LEAST)
+    }
+
+    #[test]
+    fn a_membership_and_a_cursor_cost_no_more_than_their_stated_bytes() {
+        let stay = size_of::<Interval>() + 16;
+        let membership = entry_bytes::<(GroupId, UserId), MemberRow>() + stay + entry_bytes::<(UserId, GroupId), ()>();
+        let cursor = entry_bytes::<(GroupId, UserId, DeviceId), CursorRow>();
+        assert!(membership <= MEMBERSHIP_BYTES, "{membership}");
+        assert!(cursor <= CURSOR_BYTES, "{cursor}");
+    }
+
+    #[test]
+    fn heads_and_counters_load_in_any_order() {
+        let group = GroupId::new(1);
+        let mut tables = Tables::new();
+        let row = |head: u64, content| GroupRow {
+            name: "team".to_owned(),
+            policy: crate::core::rows::Policy::FromJoin,
+            first_kept: MessageId::new(1),
+            head_mark: MessageId::new(head),
+            content_mark: content,
+            created_ms: 0,
+        };
+        tables.load(Write::Group(group, row(9, 7)));
+        tables.load(Write::Group(group, row(4, 3)));
+        assert_eq!((tables.head(group), tables.content(group)), (MessageId::new(9), 7));
+        assert_eq!(tables.counts().items, 9);
+    }
+
+    #[test]
+    fn a_row_that_is_put_again_is_counted_once() {
+        let device = |revoked_ms| DeviceRow {
+            user: UserId::new(1),
+            key: DeviceKey([1; 32]),
+            name: "laptop".to_owned(),
+            enrolled_ms: 0,
+            revoked_ms,
+            invite: CodeHash([2; 32]),
+        };
+        let mut tables = Tables::new();
+        for revoked_ms in [None, None, Some(5), Some(5)] {
+            tables.apply(&[Write::Device(DeviceId::new(1), device(revoked_ms))]);
+        }
+        assert_eq!((tables.counts().devices, tables.counts().devices_live), (1, 0));
+        assert_eq!(tables.device_by_key(DeviceKey([1; 32])), Some(DeviceId::new(1)));
+    }
+}

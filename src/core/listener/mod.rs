@@ -430,3 +430,6 @@ fn cover(group: GroupId, given: MessageId, sight: &impl Sight) -> MessageId {
     let end = sight.next_span(group, given).map_or_else(|| sight.head(group), |span| span.first.previous());
     end.max(given)
 }
+
+#[cfg(test)]
+mod tests;

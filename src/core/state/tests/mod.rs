@@ -30,10 +30,8 @@ pub(crate) fn handle(text: &str) -> Handle {
 }
 
 pub(crate) fn refused(answer: Answer) -> Refusal {
-    match answer {
-        Answer::Refused(refusal) => refusal,
-        other => panic!("not refused but {other:?}"),
-    }
+    let Answer::Refused(refusal) = answer else { panic!("not refused but {answer:?}") };
+    refusal
 }
 
 /// A server without a disk: what is decided is durable at once, unless a test says when.
@@ -78,10 +76,11 @@ impl World {
         let writes = std::mem::take(&mut self.undecided);
         self.tables.apply(&writes);
         self.state.pending_is_durable();
-        self.items.extend(writes.iter().filter_map(|write| match write {
-            Write::Item(item) => Some(item.clone()),
-            _ => None,
-        }));
+        for write in &writes {
+            if let Write::Item(item) = write {
+                self.items.push(item.clone());
+            }
+        }
         self.log.extend(writes);
     }
 
@@ -153,10 +152,9 @@ impl World {
     }
 
     pub(crate) fn group_with(&mut self, by: DeviceId, policy: Policy) -> GroupId {
-        match self.answer(Command::CreateGroup { by, name: "team".to_owned(), policy }) {
-            Answer::GroupCreated(group) => group,
-            other => panic!("{other:?}"),
-        }
+        let answer = self.answer(Command::CreateGroup { by, name: "team".to_owned(), policy });
+        let Answer::GroupCreated(group) = answer else { panic!("{answer:?}") };
+        group
     }
 
     pub(crate) fn add(&mut self, by: DeviceId, group: GroupId, name: &str) -> Answer {
@@ -180,6 +178,7 @@ impl World {
     /// Sends until the group's head is there.
     pub(crate) fn say_up_to(&mut self, device: DeviceId, group: GroupId, head: u64) {
         while self.tables.head(group) < m(head) {
+            self.now_ms += 1;
             let answer = self.say(device, group, "text");
             assert!(matches!(answer, Answer::Sent { .. }), "{answer:?}");
         }
@@ -210,10 +209,8 @@ impl World {
 }
 
 pub(crate) fn device_of(answer: Answer) -> DeviceId {
-    match answer {
-        Answer::Enrolled { device, .. } => device,
-        other => panic!("{other:?}"),
-    }
+    let Answer::Enrolled { device, .. } = answer else { panic!("{answer:?}") };
+    device
 }
 
 pub(crate) fn send(device: DeviceId, number: u64, lowest: u64, group: GroupId, text: &str) -> Command {
@@ -227,21 +224,15 @@ pub(crate) fn send(device: DeviceId, number: u64, lowest: u64, group: GroupId, t
 }
 
 pub(crate) fn sent(answer: &Answer) -> u64 {
-    match answer {
-        Answer::Sent { msgid, .. } => msgid.value(),
-        other => panic!("not sent but {other:?}"),
-    }
+    let Answer::Sent { msgid, .. } = answer else { panic!("not sent but {answer:?}") };
+    msgid.value()
 }
 
 /// Where one cursor stands, as answered.
 pub(crate) fn stands(answer: Answer) -> u64 {
-    match answer {
-        Answer::Cursors { moved, refused } => {
-            assert!(refused.is_empty(), "{refused:?}");
-            moved.first().unwrap().1.value()
-        }
-        other => panic!("{other:?}"),
-    }
+    let Answer::Cursors { moved, refused } = &answer else { panic!("{answer:?}") };
+    assert!(refused.is_empty(), "{refused:?}");
+    moved.first().unwrap().1.value()
 }
 
 pub(crate) fn is_text(item: &ItemRow) -> bool {

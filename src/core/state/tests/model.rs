@@ -188,18 +188,16 @@ impl Run {
                 continue;
             }
             let outbox = &mut self.clients.entry(device).or_default().outbox;
-            match answer {
-                Answer::Sent { msgid, .. } => {
-                    let before = self.stored.insert((device, number), msgid.value());
-                    assert!(before.is_none_or(|before| before == msgid.value()), "one send, two msgids");
-                    outbox.remove(&number);
-                }
-                Answer::Refused(refusal) if refusal.is_not_done() => {}
-                Answer::Refused(refusal) => {
-                    assert!(refusal != Refusal::Conflict, "a true resend is no conflict");
-                    outbox.remove(&number);
-                }
-                other => panic!("{other:?}"),
+            if let Answer::Sent { msgid, .. } = answer {
+                let before = self.stored.insert((device, number), msgid.value());
+                assert!(before.is_none_or(|before| before == msgid.value()), "one send, two msgids");
+                outbox.remove(&number);
+                continue;
+            }
+            let refusal = refused(answer);
+            assert!(refusal != Refusal::Conflict, "a true resend is no conflict");
+            if !refusal.is_not_done() {
+                outbox.remove(&number);
             }
         }
         self.check();
