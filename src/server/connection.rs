@@ -104,7 +104,7 @@ fn close(connection: &Connection, code: Code) {
 
 /// Runs the streams of an identified connection until one of them ends it.
 async fn run(shared: &Arc<Shared>, identified: Identified) -> Code {
-    let Identified { parts, send, frames } = identified;
+    let Identified { parts, mut send, frames } = identified;
     let session = Arc::clone(&parts.session);
     let entered = {
         let view = shared.view.read();
@@ -113,7 +113,11 @@ async fn run(shared: &Arc<Shared>, identified: Identified) -> Code {
     match entered {
         Ok(Some(displaced)) => displaced.session.close(displaced.code),
         Ok(None) => {}
-        Err(code) => return code,
+        Err(code) => {
+            let answer = handshake::refusal(&Refused { request: parts.request, ..Refused::from(code) });
+            finish(&session.connection, &mut send, answer, code).await;
+            return code;
+        }
     }
     session.queue(parts.welcome, None);
     info!(who = %session, listens = session.listens, "connected");

@@ -37,6 +37,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Parts {
     /// The session.
     pub(crate) session: Arc<Session>,
+    /// The request number of its Hello.
+    pub(crate) request: u32,
     /// The encoded Welcome.
     pub(crate) welcome: Bytes,
     /// What a listener said of itself.
@@ -159,7 +161,7 @@ fn operator(
 
 fn parts(session: Session, welcome: &Welcome, request: u32, instance: Option<Instance>) -> Result<Outcome, Code> {
     let welcome = codec::encode(request, welcome).map_err(|_| Code::OutcomeUnknown)?;
-    Ok(Outcome::Session(Parts { session: Arc::new(session), welcome, instance }))
+    Ok(Outcome::Session(Parts { session: Arc::new(session), request, welcome, instance }))
 }
 
 async fn enrol(shared: &Shared, connection: &Connection, raw: &RawFrame) -> Result<Outcome, Code> {
