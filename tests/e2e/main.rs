@@ -15,6 +15,7 @@
     reason = "a test that meets what it does not expect should fail loudly"
 )]
 
+mod delivery;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod harness;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
