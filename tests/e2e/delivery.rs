@@ -13,7 +13,7 @@ use gaggle::wire::item::Item;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use crate::harness::{Acks, Person, Scene, Site, Tail, quick, rounds};
+use crate::harness::{Acks, Person, Scene, Tail, quick, rounds};
 use crate::raw::{Key, Pulling, Raw, Role, pushed_items, read_page};
 use crate::relay::{Relay, Way};
 

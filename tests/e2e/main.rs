@@ -16,8 +16,10 @@
 )]
 
 mod delivery;
+mod devices;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod harness;
+mod pages;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod raw;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]

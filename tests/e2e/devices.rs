@@ -1,0 +1,120 @@
+//! Devices that are revoked: gone within the time promised, by every road.
+
+use std::time::Duration;
+
+use gaggle::client::{ConnectError, Event, RequestError};
+use gaggle::limits::BODY_BYTES_MAX;
+use gaggle::wire::code::Code;
+use gaggle::wire::frame::{AddDevice, DeviceNotice, Done, Extensions, InviteMade, RevokeDevice, Sent};
+
+use crate::harness::{Scene, Site};
+use crate::raw::{Key, Pulling, Raw, Role, assert_refused};
+
+/// What is promised.
+const REVOKED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Another device of whoever this connection belongs to, with its link.
+async fn another_device(site: &Site, of: &mut Raw) -> (Key, String) {
+    let frame = AddDevice { handle: None, expires_s: 3_600, extensions: Extensions::default() };
+    let link = site.link(&of.ask::<InviteMade>(&frame).await.unwrap());
+    (Key::enrol(&link, None).await.unwrap(), link)
+}
+
+fn revoke(device: &Key) -> RevokeDevice {
+    RevokeDevice { device: device.device, extensions: Extensions::default() }
+}
+
+/// Scenario 37: three live devices, one of them revoked: each of its connections is closed within 2 s with the reason, whatever
+/// it was doing, and its next Hello is refused with the same; the others go on and are told.
+#[tokio::test]
+async fn a_revoked_device_is_closed_within_two_seconds_and_never_comes_back() {
+    let mut scene = Scene::start().await;
+    let address = scene.site.address();
+    let mut bob_1 = scene.bob.call(address).await;
+    let (bob_2, _) = another_device(&scene.site, &mut bob_1).await;
+    let (lost, link) = another_device(&scene.site, &mut bob_1).await;
+    scene.send_many(300).await;
+
+    // The lost one listens, calls, sends, pulls and acks.
+    let mut listens = lost.listen(address).await;
+    listens.subscribe().await;
+    let _page = listens.open_pull(scene.group, 1, 100, Pulling::Deliver).await;
+    let mut calls = lost.call(address).await;
+    calls.send(1, scene.group, "before").await.unwrap();
+    for seq in 2..10 {
+        calls.post_text(seq, 2, scene.group, "before or after").await;
+    }
+    let mut watches = bob_2.follow(address, scene.group).await;
+
+    bob_1.ask::<Done>(&revoke(&lost)).await.unwrap();
+    // From its answer on nothing of it is stored any more: the log has one order.
+    let revoked_at = tokio::time::Instant::now();
+    listens.ack(scene.group, 50).await;
+    calls.post_text(10, 2, scene.group, "after").await;
+    let closed = tokio::time::timeout(REVOKED_WITHIN, async { (listens.closed().await, calls.closed().await) }).await;
+    assert_eq!(closed.unwrap(), (Some(Code::DeviceRevoked), Some(Code::DeviceRevoked)));
+    assert!(revoked_at.elapsed() < REVOKED_WITHIN);
+
+    for role in [Role::Caller, Role::Listener { instance: 1, attempt: 1 }] {
+        let mut again = Raw::connect(address).await;
+        assert_refused(again.hello(&lost, role).await, Code::DeviceRevoked);
+        assert_eq!(again.closed().await, Some(Code::DeviceRevoked));
+    }
+    // Its own invite does not bring it back either, nor anybody else.
+    assert!(lost.clone().enrol_with(&link, None).await.is_err());
+    assert!(Key::new().enrol_with(&link, None).await.is_err());
+
+    // The others are told, and served.
+    let told = loop {
+        let frame = watches.pushed_frame().await;
+        if frame.kind == 115 {
+            break frame.decode::<DeviceNotice>().unwrap();
+        }
+    };
+    assert_eq!((told.device, told.added), (lost.device, false));
+    let texts = crate::raw::texts(&bob_1.browse(scene.group, 0).await);
+    assert!(texts.contains(&"before".to_owned()) && !texts.contains(&"after".to_owned()));
+    bob_1.ask::<Sent>(&crate::raw::text_frame(1, 1, scene.group, "still here")).await.unwrap();
+    scene.site.restart().await;
+    let mut again = Raw::connect(address).await;
+    assert_refused(again.hello(&lost, Role::Caller).await, Code::DeviceRevoked);
+}
+
+/// Scenario 37: a peer that reads nothing and whose streams are full of what it did not read is closed all the same.
+#[tokio::test]
+async fn a_revoked_device_that_reads_nothing_is_closed_all_the_same() {
+    let mut scene = Scene::start().await;
+    let mut bob_1 = scene.bob.call(scene.site.address()).await;
+    let (lost, _) = another_device(&scene.site, &mut bob_1).await;
+    let body = "x".repeat(BODY_BYTES_MAX);
+    for seq in 1..=12 {
+        scene.ada.send(seq, scene.group, &body).await.unwrap();
+    }
+    let mut listens = lost.listen(scene.site.address()).await;
+    listens.subscribe().await;
+    let mut unread = Vec::new();
+    for _ in 0..10 {
+        unread.push(listens.open_pull(scene.group, 1, 0, Pulling::Browse).await);
+    }
+    bob_1.ask::<Done>(&revoke(&lost)).await.unwrap();
+    let closed = tokio::time::timeout(REVOKED_WITHIN, listens.closed()).await;
+    assert_eq!(closed.unwrap(), Some(Code::DeviceRevoked));
+}
+
+/// Scenario 37: the client library says so once and for all, and does not try again.
+#[tokio::test]
+async fn a_client_whose_device_is_revoked_ends_with_the_reason() {
+    let site = Site::start().await;
+    let ada = site.operator("ada").await;
+    let lost = site.add_device(&ada).await;
+    let mut tail = lost.tail().await;
+    tail.until("a connection", |tail| tail.events.iter().any(|event| matches!(event, Event::Connected(_)))).await;
+    lost.client.connected().await.unwrap();
+    ada.client.revoke_device(lost.account.device).await.unwrap();
+    let ended = tokio::time::timeout(REVOKED_WITHIN, tail.until_ended()).await.unwrap();
+    let is_revoked = |error: &ConnectError| matches!(error, ConnectError::Refused(why) if why.is(Code::DeviceRevoked));
+    assert!(is_revoked(&ended) && ended.is_terminal(), "{ended}");
+    assert!(tail.step().await.is_none(), "nothing comes after the end");
+    let asked = lost.client.status().await.unwrap_err();
+    assert!(matches!(&asked, RequestError::Connect(error) if is_revoked(error)), "{asked}");
+}
