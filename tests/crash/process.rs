@@ -1,0 +1,142 @@
+//! The real program, serving a real folder, as a child that can be killed and started again.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use gaggle::wire::link::Link;
+use tempfile::TempDir;
+
+use crate::raw::{DEADLINE, Key, soon};
+
+/// A folder with a server's data and keys, and the server that runs on it, if one does.
+pub struct Home {
+    folder: TempDir,
+    address: Option<SocketAddr>,
+    running: Option<Child>,
+}
+
+impl Home {
+    pub fn new() -> Home {
+        Home { folder: tempfile::tempdir().unwrap(), address: None, running: None }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder().join("data")
+    }
+
+    /// Where the server listens; the same after a restart.
+    pub fn address(&self) -> SocketAddr {
+        self.address.expect("a server that was started once")
+    }
+
+    /// Starts the server, and waits until it can be reached. Returns how long that took.
+    pub async fn start(&mut self) -> Duration {
+        self.start_under(&[]).await
+    }
+
+    /// The same, as the argument of another program.
+    pub async fn start_under(&mut self, wrapper: &[&str]) -> Duration {
+        let since = Instant::now();
+        let listen = self.address.map_or("127.0.0.1:0".to_owned(), |address| address.to_string());
+        let program = env!("CARGO_BIN_EXE_gaggle");
+        let mut words = wrapper.iter().copied().chain([program, "serve", "--json", "--listen", &listen]);
+        let errors = fs::OpenOptions::new().create(true).append(true).open(self.folder().join("stderr")).unwrap();
+        let mut child = Command::new(words.next().unwrap())
+            .args(words)
+            .current_dir(self.folder())
+            .env_remove("GAGGLE_CONFIG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .unwrap();
+        let output = child.stdout.take().unwrap();
+        self.running = Some(child);
+        let line = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            BufReader::new(output).read_line(&mut line).map(|_| line)
+        });
+        let line = soon("the word that it serves", line).await.unwrap().unwrap();
+        let Ok(told) = serde_json::from_str::<serde_json::Value>(&line) else {
+            panic!("the server did not start: {}", self.errors());
+        };
+        let address: SocketAddr = told["listening"].as_str().unwrap().parse().unwrap();
+        assert!(self.address.is_none_or(|before| before == address));
+        self.address = Some(address);
+        since.elapsed()
+    }
+
+    /// What the server said on stderr, over all its starts.
+    pub fn errors(&self) -> String {
+        fs::read_to_string(self.folder().join("stderr")).unwrap()
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        let mut child = self.running.take().expect("a running server");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// SIGTERM, then waits for the end.
+    pub async fn terminate(&mut self) -> ExitStatus {
+        let pid = self.running.as_ref().expect("a running server").id();
+        let told = Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap();
+        assert!(told.success());
+        self.ended().await
+    }
+
+    /// Waits for the end of the server.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let mut child = self.running.take().expect("a running server");
+        let until = Instant::now() + DEADLINE;
+        tokio::task::spawn_blocking(move || {
+            loop {
+                if let Some(status) = child.try_wait().unwrap() {
+                    return status;
+                }
+                if Instant::now() > until {
+                    drop(child.kill());
+                    panic!("the server does not end");
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        })
+        .await
+        .unwrap()
+    }
+
+    /// The first invite, at the address where the server is.
+    pub fn first_link(&self) -> String {
+        let text = fs::read_to_string(self.folder().join("certs/first-invite.txt")).unwrap();
+        self.here(text.trim())
+    }
+
+    /// A link, whatever address it says, at the address where the server is.
+    pub fn here(&self, link: &str) -> String {
+        let link: Link = link.parse().unwrap();
+        Link { address: self.address().to_string(), ..link }.to_string()
+    }
+
+    /// Whoever uses the first invite.
+    pub async fn operator(&self) -> Key {
+        Key::enrol(&self.first_link(), Some("ada")).await.unwrap()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.running.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A device that sends as fast as its window lets it, sends again what has no answer, and holds the server to each answer
+//! that it ever gave.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use gaggle::ids::GroupId;
+use gaggle::wire::code::{Class, Code};
+use gaggle::wire::frame::{Error, Frame as _, Sent};
+use gaggle::wire::item::{Item, kind};
+use tokio::sync::watch;
+
+use crate::raw::{Key, Raw, Role, soon, text_frame};
+
+/// W of the protocol.
+const WINDOW: u64 = 16;
+/// So many answered numbers are kept in the window, to be sent again.
+const KEPT: u64 = 4;
+
+/// Every send that anybody was ever told to be stored, by group and text.
+#[derive(Clone)]
+pub struct Ledger {
+    stored: Arc<Mutex<BTreeMap<(GroupId, String), u64>>>,
+    count: Arc<watch::Sender<u64>>,
+}
+
+impl Ledger {
+    pub fn new() -> Ledger {
+        Ledger { stored: Arc::default(), count: Arc::new(watch::Sender::new(0)) }
+    }
+
+    /// Writes an answer down. The same text must always have the same msgid.
+    pub fn answered(&self, group: GroupId, text: &str, msgid: u64) {
+        let before = self.stored.lock().unwrap().insert((group, text.to_owned()), msgid);
+        assert!(before.is_none_or(|before| before == msgid), "{text:?} was m{before:?}, now it is m{msgid}");
+        self.count.send_modify(|count| *count += 1);
+    }
+
+    pub fn count(&self) -> u64 {
+        *self.count.borrow()
+    }
+
+    /// Waits until so many answers were written down.
+    pub async fn reaches(&self, count: u64) {
+        let mut counts = self.count.subscribe();
+        soon("answers to sends", counts.wait_for(|now| *now >= count)).await.unwrap();
+    }
+
+    pub fn snapshot(&self) -> BTreeMap<(GroupId, String), u64> {
+        self.stored.lock().unwrap().clone()
+    }
+}
+
+/// Holds a whole history to what was answered before it was read: dense, each text once, each answer in its place.
+pub fn check(group: GroupId, items: &[Item], answered: &BTreeMap<(GroupId, String), u64>) {
+    let msgids: Vec<u64> = items.iter().map(|item| item.msgid.value()).collect();
+    let dense: Vec<u64> = (1..=items.len() as u64).collect();
+    assert_eq!(msgids, dense, "msgids of {group} are not dense");
+    let mut seen = BTreeSet::new();
+    for item in items.iter().filter(|item| item.kind == kind::TEXT) {
+        assert!(seen.insert(item.body.clone()), "{:?} is there twice", item.body);
+    }
+    for ((_, text), msgid) in answered.iter().filter(|((of, _), _)| *of == group) {
+        let item = usize::try_from(*msgid - 1).ok().and_then(|index| items.get(index));
+        let item =
+            item.unwrap_or_else(|| panic!("{text:?} was answered as m{msgid}, {group} ends at m{}", items.len()));
+        assert_eq!(item.body, text.as_bytes(), "m{msgid} of {group} is another one");
+    }
+}
+
+/// The sends of one device.
+pub struct Window {
+    key: Key,
+    group: GroupId,
+    pub ledger: Ledger,
+    next: u64,
+    /// The lowest number without an answer.
+    lowest: u64,
+    answers: BTreeMap<u64, u64>,
+    /// The highest stated lowest number of which a send was answered.
+    forgotten_below: u64,
+    in_flight: HashMap<u32, (u64, u64)>,
+    again: BTreeSet<u64>,
+    /// How many answers said that the outcome is not known.
+    pub unknown: u64,
+}
+
+impl Window {
+    pub fn new(key: Key, group: GroupId, ledger: Ledger) -> Window {
+        Window {
+            key,
+            group,
+            ledger,
+            next: 1,
+            lowest: 1,
+            answers: BTreeMap::new(),
+            forgotten_below: 1,
+            in_flight: HashMap::new(),
+            again: BTreeSet::new(),
+            unknown: 0,
+        }
+    }
+
+    fn text(&self, seq: u64) -> String {
+        format!("{} {seq}", self.key.handle)
+    }
+
+    fn stated(&self) -> u64 {
+        self.lowest.saturating_sub(KEPT).max(1)
+    }
+
+    /// A connection; everything in the window is to be sent again on it, what was answered too.
+    pub async fn connect(&mut self, server: SocketAddr) -> Raw {
+        let mut raw = Raw::connect(server).await;
+        let welcome = raw.hello(&self.key, Role::Caller).await.unwrap();
+        let answered = self.answers.keys().next_back().copied().unwrap_or(0);
+        let decided = welcome.highest_send.value();
+        assert!((answered..self.next).contains(&decided), "highest decided {decided}, answered {answered}");
+        self.in_flight.clear();
+        self.again = (self.stated()..self.next).collect();
+        if self.forgotten_below > 1 {
+            let (seq, group) = (self.forgotten_below - 1, self.group);
+            let refused = raw.send(seq, group, &self.text(seq)).await.unwrap_err();
+            assert_eq!(Code::from_number(refused.code), Some(Code::Forgotten), "{refused:?}");
+        }
+        raw
+    }
+
+    async fn post(&mut self, raw: &mut Raw, seq: u64) {
+        let stated = self.stated();
+        let request = raw.post(&text_frame(seq, stated.min(seq), self.group, &self.text(seq))).await;
+        self.in_flight.insert(request, (seq, stated));
+    }
+
+    /// Fills the window and takes one answer; none where the connection is gone.
+    pub async fn step(&mut self, raw: &mut Raw) -> Option<()> {
+        if self.in_flight.is_empty() {
+            for seq in std::mem::take(&mut self.again) {
+                self.post(raw, seq).await;
+            }
+        }
+        while self.again.is_empty() && self.next < self.stated() + WINDOW {
+            self.next += 1;
+            self.post(raw, self.next - 1).await;
+        }
+        self.take(raw).await
+    }
+
+    async fn take(&mut self, raw: &mut Raw) -> Option<()> {
+        let frame = raw.answers.next().await?;
+        let Some((seq, stated)) = self.in_flight.remove(&frame.request) else { return Some(()) };
+        if frame.kind == Error::TYPE {
+            let error: Error = frame.decode().unwrap();
+            let class = Code::from_number(error.code).unwrap().class();
+            assert_ne!(class, Class::Permanent, "number {seq}, lowest {}: {error:?}", self.lowest);
+            self.unknown += u64::from(class == Class::Unknown);
+            self.again.insert(seq);
+            return Some(());
+        }
+        let msgid = frame.decode::<Sent>().unwrap().msgid.value();
+        self.ledger.answered(self.group, &self.text(seq), msgid);
+        self.answers.insert(seq, msgid);
+        self.forgotten_below = self.forgotten_below.max(stated);
+        while self.answers.contains_key(&self.lowest) {
+            self.lowest += 1;
+        }
+        Some(())
+    }
+
+    /// Sends again what has no answer until everything has one.
+    pub async fn finish(&mut self, raw: &mut Raw) {
+        while self.lowest < self.next || !self.in_flight.is_empty() || !self.again.is_empty() {
+            if self.in_flight.is_empty() {
+                for seq in std::mem::take(&mut self.again) {
+                    self.post(raw, seq).await;
+                }
+            }
+            self.take(raw).await.expect("an answer");
+        }
+        let msgids: Vec<u64> = self.answers.values().copied().collect();
+        assert!(msgids.is_sorted(), "the sends of a device do not keep their order");
+    }
+}
