@@ -321,7 +321,7 @@ impl Listener {
         effects: &mut Vec<Effect>,
     ) {
         let Some(mut handed) = self.state(group, sight).map(|state| state.handed) else { return };
-        let (Some(first), Some(last)) = (items.first(), items.last()) else { return };
+        let Some(last) = items.last() else { return };
         let mut complete = true;
         while let Some(span) = sight.next_span(group, handed) {
             if span.first > last.msgid {
@@ -330,7 +330,7 @@ impl Listener {
             let from = items.partition_point(|item| item.msgid < span.first);
             let until = items.partition_point(|item| item.msgid <= span.last);
             let run = items.get(from..until).unwrap_or_default();
-            let continues = span.first >= first.msgid && run.first().is_some_and(|item| item.msgid == span.first);
+            let continues = run.first().is_some_and(|item| item.msgid == span.first);
             let pushed = if continues { self.spend(group, run, moment) } else { None };
             let Some(end) = pushed else {
                 complete = false;

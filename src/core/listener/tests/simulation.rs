@@ -577,7 +577,7 @@ fn nothing_is_skipped_when_live_items_arrive_in_mid_pull_and_the_link_drops() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Scenarios 4 to 8 at random: delays, cuts, removals; every visible item arrives, in order, once.
     #[test]

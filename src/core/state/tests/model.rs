@@ -360,7 +360,7 @@ fn key_of(write: &Write) -> (String, bool) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Scenarios 3, 19, 21 at random: one dense order, visibility by stays, cursors that never go back, sends once.
     #[test]
