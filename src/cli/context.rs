@@ -3,6 +3,7 @@
 //! Holds no state beyond the options. A group's name is looked up at the server; where that is out of reach, in the
 //! list that the last command of this profile has left ([`crate::cli::known`]).
 
+use std::cell::RefCell;
 use std::env;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,16 +20,38 @@ use crate::ids::GroupId;
 
 const FOLDER: &str = "gaggle";
 
-/// The options of every command, and how to print.
-#[derive(Debug, Clone)]
+/// The options of every command, how to print, and the clients that were opened.
+#[derive(Debug)]
 pub struct Context {
     /// What was typed.
     pub common: Common,
     /// How to print.
     pub output: Output,
+    clients: RefCell<Vec<Client>>,
 }
 
 impl Context {
+    /// What every command gets.
+    #[must_use]
+    pub fn new(common: Common) -> Context {
+        Context { output: Output::new(common.json, common.quiet), common, clients: RefCell::default() }
+    }
+
+    /// Says goodbye for every client that was opened, however its command ended: a server counts the connections of a
+    /// device, and would take one that just falls silent for alive for a minute.
+    pub async fn close(&self) {
+        for client in self.clients.take() {
+            client.close().await;
+        }
+    }
+
+    /// Remembers a client, for [`Context::close`].
+    #[must_use]
+    pub fn keep(&self, client: Client) -> Client {
+        self.clients.borrow_mut().push(client.clone());
+        client
+    }
+
     /// The disk of this machine.
     #[must_use]
     pub fn disk() -> SharedDisk {
@@ -60,7 +83,7 @@ impl Context {
     pub async fn member(&self) -> Result<(Profile, Client), CliError> {
         let profile = self.profile()?;
         let client = Client::open(&profile, ClientOptions::default()).await?;
-        Ok((profile, client))
+        Ok((profile, self.keep(client)))
     }
 
     /// A client of the profile, or with the operator key where that was asked for.
@@ -78,9 +101,13 @@ impl Context {
                 .advise("--server chat.example.org:4433"));
         }
         let client = Client::operator(Context::disk(), &certs, server, ClientOptions::default()).await;
-        client.map_err(|error| {
-            CliError::from(error).advise("--operator works where the server's certs folder is: --certs names it")
-        })
+        match client {
+            Ok(client) => Ok(self.keep(client)),
+            Err(error) => {
+                let advice = "--operator works where the server's certs folder is: --certs names it";
+                Err(CliError::from(error).advise(advice))
+            }
+        }
     }
 }
 

@@ -88,7 +88,7 @@ struct DoneJson {
 /// Where the server refuses or is out of reach.
 pub async fn run(context: &Context, command: &DevicesCommand) -> Result<Exit, CliError> {
     let client = context.anyone().await?;
-    let done = match command {
+    match command {
         DevicesCommand::List(args) => list(context, &client, args.whose.as_deref()).await,
         DevicesCommand::Add(args) => {
             let link = client.add_device(args.whose.as_deref(), args.expires).await?;
@@ -102,9 +102,7 @@ pub async fn run(context: &Context, command: &DevicesCommand) -> Result<Exit, Cl
             client.revoke_device(*device).await?;
             tell(context, *device, &format!("{device} is shut out"))
         }
-    };
-    client.close().await;
-    done
+    }
 }
 
 async fn list(context: &Context, client: &Client, whose: Option<&str>) -> Result<Exit, CliError> {

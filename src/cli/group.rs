@@ -113,9 +113,7 @@ struct ChangedJson<'a> {
 /// Where the server refuses or is out of reach.
 pub async fn run(context: &Context, command: &GroupCommand) -> Result<Exit, CliError> {
     let (profile, client) = context.member().await?;
-    let done = act(context, &profile, &client, command).await;
-    client.close().await;
-    done
+    act(context, &profile, &client, command).await
 }
 
 async fn act(context: &Context, profile: &Profile, client: &Client, command: &GroupCommand) -> Result<Exit, CliError> {

@@ -2,12 +2,20 @@
 //!
 //! It only waits; what ending means is the business of each command.
 
+use std::time::{Duration, Instant};
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::clock;
+
+/// Signals that come this close together are one wish: `timeout` and process supervisors signal a process and its group.
+const ONE_WISH: Duration = Duration::from_millis(300);
 
 /// Both signals, from now on: none is missed between two waits. Where they cannot be caught they end the process by
 /// themselves.
 #[derive(Debug)]
 pub struct Interrupts {
+    last: Option<Instant>,
     interrupt: Option<Signal>,
     terminate: Option<Signal>,
 }
@@ -16,14 +24,22 @@ impl Interrupts {
     /// Begins to watch.
     #[must_use]
     pub fn watch() -> Interrupts {
-        Interrupts { interrupt: signal(SignalKind::interrupt()).ok(), terminate: signal(SignalKind::terminate()).ok() }
+        let (interrupt, terminate) = (signal(SignalKind::interrupt()).ok(), signal(SignalKind::terminate()).ok());
+        Interrupts { last: None, interrupt, terminate }
     }
 
-    /// Waits for the next of either.
+    /// Waits for the next wish to end.
     pub async fn next(&mut self) {
-        tokio::select! {
-            () = one(self.interrupt.as_mut()) => {}
-            () = one(self.terminate.as_mut()) => {}
+        loop {
+            tokio::select! {
+                () = one(self.interrupt.as_mut()) => {}
+                () = one(self.terminate.as_mut()) => {}
+            }
+            let now = clock::monotonic();
+            let last = self.last.replace(now);
+            if last.is_none_or(|last| now.saturating_duration_since(last) >= ONE_WISH) {
+                return;
+            }
         }
     }
 }

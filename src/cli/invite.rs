@@ -54,7 +54,6 @@ pub async fn run(context: &Context, args: &InviteArgs) -> Result<Exit, CliError>
         }
     };
     let invite = client.invite(&args.handle, group, args.expires).await?;
-    client.close().await;
     print(context, &invite, Some(&args.handle))
 }
 

@@ -34,7 +34,6 @@ use std::ffi::OsString;
 use args::Command;
 use context::Context;
 use exit::{CliError, Exit};
-use output::Output;
 
 use crate::telemetry::{self, LogFormat};
 
@@ -45,7 +44,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return output::usage(&error),
     };
-    let context = Context { output: Output::new(cli.common.json, cli.common.quiet), common: cli.common };
+    let context = Context::new(cli.common);
     match run(&context, &cli.command) {
         Ok(exit) => exit,
         Err(error) => {
@@ -58,7 +57,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
 fn run(context: &Context, command: &Command) -> Result<Exit, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliError::failed(format!("failed to start: {error}")))?;
-    let ended = runtime.block_on(dispatch(context, command));
+    let ended = runtime.block_on(async {
+        let ended = dispatch(context, command).await;
+        context.close().await;
+        ended
+    });
     // Whatever still waits for a disk or a name must not keep a finished command from ending.
     runtime.shutdown_background();
     ended
@@ -75,18 +78,29 @@ fn log(context: &Context) -> Result<(), CliError> {
 }
 
 async fn dispatch(context: &Context, command: &Command) -> Result<Exit, CliError> {
+    if matches!(command, Command::Serve(_) | Command::Send(_) | Command::Tail(_)) {
+        // These decide for themselves what ending early means.
+        return act(context, command).await;
+    }
+    tokio::select! {
+        ended = act(context, command) => ended,
+        () = interrupt::asked() => Err(CliError::try_again("interrupted; what was asked may have been done")),
+    }
+}
+
+async fn act(context: &Context, command: &Command) -> Result<Exit, CliError> {
     if !matches!(command, Command::Serve(_)) {
         log(context)?;
     }
     match command {
         Command::Serve(args) => serve::run(context, args).await,
+        Command::Send(args) => send::run(context, args).await,
+        Command::Tail(args) => tail::run(context, args).await,
         Command::Join(args) => join::run(context, args).await,
         Command::Invite(args) => invite::run(context, args).await,
         Command::Devices(command) => devices::run(context, command).await,
         Command::Group(command) => group::run(context, command).await,
-        Command::Send(args) => send::run(context, args).await,
         Command::Outbox(command) => outbox::run(context, command).await,
-        Command::Tail(args) => tail::run(context, args).await,
         Command::Skip(args) => skip::run(context, args).await,
         Command::Pull(args) => pull::run(context, args).await,
         Command::Users => users::run(context).await,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::send::{self, Waiting};
-use crate::client::{EntryState, OutboxEntry};
+use crate::client::{EntryState, OutboxEntry, Profile};
 use crate::ids::ClientSeq;
 
 /// What can be done to the outbox.
@@ -74,8 +74,15 @@ pub async fn run(context: &Context, command: &OutboxCommand) -> Result<Exit, Cli
     }
 }
 
+/// The profile, where somebody has joined with it: an empty outbox of nobody would be no answer.
+fn joined(context: &Context) -> Result<Profile, CliError> {
+    let profile = context.profile()?;
+    profile.account()?;
+    Ok(profile)
+}
+
 fn list(context: &Context) -> Result<Exit, CliError> {
-    for entry in context.profile()?.outbox()? {
+    for entry in joined(context)?.outbox()? {
         let (number, group, state) = (entry.seq.to_string(), entry.group.to_string(), state(&entry));
         let text = format!("{number:<5} {group:<4} {state:<8} {} bytes", entry.bytes);
         context.output.record(&text, &EntryJson { number, group, state, bytes: entry.bytes })?;
@@ -103,17 +110,15 @@ async fn flush(context: &Context) -> Result<Exit, CliError> {
             None => {
                 let words = format!("{} messages are still queued", open.len().saturating_add(1));
                 let why = client.trouble().map_or_else(|| "no answer yet".to_owned(), |cause| cause.to_string());
-                client.close().await;
                 return Err(CliError::try_again(words).advise(why));
             }
         }
     }
-    client.close().await;
     Ok(exit)
 }
 
 fn drop_entries(context: &Context, args: &DropArgs) -> Result<Exit, CliError> {
-    let profile = context.profile()?;
+    let profile = joined(context)?;
     let waiting = |entry: &OutboxEntry| entry.state == EntryState::Waiting;
     let numbers = if args.all {
         profile.outbox()?.iter().filter(|entry| waiting(entry)).map(|entry| entry.seq).collect()

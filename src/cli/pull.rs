@@ -48,7 +48,6 @@ pub async fn run(context: &Context, args: &PullArgs) -> Result<Exit, CliError> {
             from(context, &client, group, after, args.limit).await
         }
     };
-    client.close().await;
     printed?;
     Ok(Exit::Done)
 }

@@ -93,16 +93,14 @@ pub async fn run(context: &Context, args: &SendArgs) -> Result<Exit, CliError> {
     }
     let group = context::group_or_known(&client, &profile, &args.group, context.output).await?;
     let sender = Sender { context, profile: &profile, client: &client, group, queues: !args.no_queue };
-    let exit = match source {
+    match source {
         Source::One(text) => {
             let patience = Duration::from_millis(UNREACHABLE_MS_MAX);
             let spent = clock::monotonic().saturating_duration_since(begun);
             sender.one(&text, patience.saturating_sub(spent)).await
         }
         Source::Lines => sender.lines().await,
-    };
-    client.close().await;
-    exit
+    }
 }
 
 /// What there is to send. A whole message is read before anything is connected.
@@ -138,6 +136,9 @@ pub fn report(context: &Context, waiting: Waiting, outcome: &Outcome) -> Result<
             let json = SentJson { group: group.to_string(), msgid: msgid.value(), time_ms: *time_ms };
             context.output.record(&msgid.value().to_string(), &json)?;
             return Ok(Exit::Done);
+        }
+        Outcome::Refused(refusal) if refusal.is(Code::NotMember) => {
+            CliError::refused("you are not in this group any more").advise("gaggle group list shows yours")
         }
         Outcome::Refused(refusal) => trouble::refusal(refusal),
         Outcome::Unknown => {

@@ -143,7 +143,7 @@ fn greet(context: &Context, server: &Server, advertised: bool) -> Result<(), Cli
         Some((_, link)) if output::words_reach_a_terminal() => {
             context
                 .output
-                .warn("nobody is the operator yet; whoever joins first by this link, good until the next start");
+                .warn("nobody is the operator yet; whoever joins first by this link is (each start makes another):");
             context.output.warn(&format!("  gaggle join \"{}\" --as YOUR-HANDLE", visible::name(&link.to_string())));
         }
         Some((path, _)) => {

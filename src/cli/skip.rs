@@ -39,7 +39,6 @@ pub async fn run(context: &Context, args: &SkipArgs) -> Result<Exit, CliError> {
     let (profile, client) = context.member().await?;
     let group = context::group(&client, &profile, &args.group).await?;
     let cursor = client.skip(group, MessageId::new(args.msgid)).await;
-    client.close().await;
     let cursor = cursor?.value();
     context.output.record(&cursor.to_string(), &SkipJson { group: group.to_string(), cursor })?;
     let words = if cursor > args.msgid { "was seen already up to" } else { "counts as seen up to" };

@@ -50,7 +50,6 @@ pub async fn run(context: &Context) -> Result<Exit, CliError> {
     }
     let client = context.anyone().await?;
     let status = client.status().await;
-    client.close().await;
     print_server(context, &status?)
 }
 

@@ -76,7 +76,10 @@ pub async fn run(context: &Context, args: &TailArgs) -> Result<Exit, CliError> {
         }
     };
     let what = groups.clone().map_or(Subscription::All, Subscription::Groups);
+    // What was only asked of another connection is known by now.
+    context.close().await;
     let (client, listener) = Client::listen(&profile, ClientOptions::default(), what, None).await?;
+    let client = context.keep(client);
     let (lines, printed) = printer::start(context.output);
     let queued = profile.outbox()?.iter().map(|entry| entry.seq).collect();
     let known = Known::load(&profile);
@@ -96,7 +99,6 @@ async fn resolve(context: &Context, profile: &Profile, named: &[String]) -> Resu
     for text in named {
         groups.push(context::group_or_known(&client, profile, text, context.output).await?);
     }
-    client.close().await;
     groups.sort_unstable();
     groups.dedup();
     Ok(groups)
@@ -119,7 +121,6 @@ async fn behind(
     };
     let cursor = groups.iter().find(|known| known.group == group).map_or(0, |known| known.cursor.value());
     if after > cursor {
-        client.close().await;
         return Err(CliError::refused(format!(
             "this device has seen {} up to {cursor}; from {after} on, what lies between would never be seen",
             visible::name(named)
@@ -127,16 +128,14 @@ async fn behind(
         .advise(format!("gaggle tail shows it; gaggle skip {group} {after} passes over it on purpose")));
     }
     if after == cursor {
-        client.close().await;
         return Ok(Some(group));
     }
     context.output.words(&format!(
         "{}: seen up to {cursor}; showing what follows {after}, marking nothing",
         visible::name(named)
     ));
-    let shown = pull::from(context, &client, group, MessageId::new(after), count).await;
-    client.close().await;
-    shown.map(|()| None)
+    pull::from(context, &client, group, MessageId::new(after), count).await?;
+    Ok(None)
 }
 
 struct Tail<'a> {
@@ -186,7 +185,7 @@ impl Tail<'_> {
         if let Some(position) = last.position {
             listener.ack(position);
         }
-        self.client.clone().close().await;
+        self.context.close().await;
         last.failed
     }
 

@@ -26,7 +26,6 @@ struct UserJson<'a> {
 pub async fn run(context: &Context) -> Result<Exit, CliError> {
     let client = context.anyone().await?;
     let users = client.users().await;
-    client.close().await;
     for user in users? {
         let json = UserJson { user: user.user.to_string(), handle: &user.handle, operator: user.operator };
         let mark = if user.operator { "  operator" } else { "" };

@@ -1,7 +1,8 @@
 //! End to end: a whole server and whole clients over real QUIC on loopback.
 //!
 //! `harness` starts servers and people in this process, `raw` speaks the protocol frame by frame, `relay` is the bad
-//! network between them. The other modules are tests, one for each subject.
+//! network between them. `shell` and `terminal` run the program itself, as people and scripts do. The other modules
+//! are tests, one for each subject.
 
 #![allow(
     unreachable_pub,
@@ -11,17 +12,22 @@
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
     clippy::disallowed_methods,
+    clippy::print_stderr,
     clippy::wildcard_enum_match_arm,
     reason = "a test that meets what it does not expect should fail loudly"
 )]
 
+mod cli;
 mod delivery;
 mod devices;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod harness;
+mod newcomer;
 mod pages;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod raw;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod relay;
 mod sends;
+mod shell;
+mod terminal;

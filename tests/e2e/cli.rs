@@ -1,0 +1,479 @@
+//! What each command does, as a shell sees it: stdout, stderr, exit codes, signals, pipes.
+
+use std::fs;
+use std::io::Read as _;
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::shell::{Running, Served, gaggle, mode};
+
+/// No text that we show may contain one of these: they would steer a terminal.
+fn steers(text: &str) -> bool {
+    text.chars().any(|character| {
+        character != '\n' && (character.is_control() || "\u{202e}\u{2066}\u{200b}".contains(character))
+    })
+}
+
+#[test]
+fn every_command_prints_the_promised_json() {
+    let mut served = Served::start();
+    let (alice, bob) = served.team();
+    assert_eq!(
+        alice.json(&["group", "list"])[0],
+        json!({"group": "g1", "name": "team", "role": "owner", "members": 2, "head": 2, "cursor": 0})
+    );
+    let members = alice.json(&["group", "members", "team"]);
+    assert_eq!(members[1], json!({"user": "u2", "handle": "bob", "role": "member", "joined": 2}));
+    assert_eq!(alice.json(&["users"])[0], json!({"user": "u1", "handle": "alice", "operator": true}));
+    let devices = bob.json(&["devices", "list"]);
+    assert_eq!(
+        (&devices[0]["device"], &devices[0]["this"], &devices[0]["revoked"]),
+        (&json!("d2"), &json!(true), &json!(false))
+    );
+    let sent = &bob.json(&["send", "team", "hello"])[0];
+    assert_eq!((&sent["group"], &sent["msgid"]), (&json!("g1"), &json!(3)));
+    let item = &alice.json(&["pull", "team", "--last", "1"])[0];
+    for (field, value) in [
+        ("group", json!("g1")),
+        ("msgid", json!(3)),
+        ("kind", json!("text")),
+        ("from", json!("bob")),
+        ("from_id", json!("u2")),
+        ("text", json!("hello")),
+    ] {
+        assert_eq!(item[field], value, "{field}");
+    }
+    assert_eq!(item["time_ms"], sent["time_ms"]);
+    assert_eq!(alice.json(&["group", "create", "other"])[0], json!({"group": "g2", "name": "other"}));
+    assert_eq!(alice.json(&["group", "rename", "g2", "another"])[0], json!({"group": "g2", "msgid": 2}));
+    assert_eq!(alice.json(&["group", "add", "g2", "bob"])[0], json!({"group": "g2", "msgid": 3}));
+    assert_eq!(alice.json(&["group", "remove", "another", "bob"])[0], json!({"group": "g2", "msgid": 4}));
+    assert_eq!(alice.json(&["skip", "team", "3"])[0], json!({"group": "g1", "cursor": 3}));
+    let status = alice.json(&["status"]);
+    assert_eq!((&status[0]["device"], &status[0]["outbox"]), (&json!("d1"), &json!(0)));
+    assert_eq!((&status[1]["users"], &status[1]["groups"]), (&json!(2), &json!(2)));
+    let invite = &alice.json(&["invite", "carol", "--expires", "2h"])[0];
+    assert!(invite["link"].as_str().unwrap().starts_with("gaggle://"));
+    assert_eq!(invite["handle"], "carol");
+    assert_eq!(alice.json(&["devices", "rename", "d1", "desk"])[0], json!({"device": "d1"}));
+    assert_eq!(alice.json(&["group", "leave", "g2"])[0]["group"], "g2");
+    assert_eq!(served.stop().code, Some(0));
+}
+
+#[test]
+fn whoever_was_away_gets_exactly_what_they_missed_and_nothing_again() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    alice.ok(&["send", "team", "one"]);
+    let first = bob.ok(&["tail", "team", "--count", "2"]);
+    assert!(first.out.ends_with("alice: one\n"), "{first:?}");
+    assert!(first.err.contains("team: seen up to 1, the newest is 3"), "{first:?}");
+    alice.ok(&["send", "team", "two"]);
+    alice.ok(&["send", "team", "three"]);
+    let texts: Vec<_> = bob.json(&["tail", "--count", "2"]).iter().map(|item| item["text"].clone()).collect();
+    assert_eq!(texts, ["two", "three"]);
+    let mut quiet = bob.spawn(&["tail", "team"]);
+    quiet.until_said("team: all 5 seen; listening (Ctrl-C ends)");
+    quiet.signal("-INT");
+    let ended = quiet.end();
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{ended:?}");
+}
+
+/// Scenario 36: the terminal is never controlled by a name or a body.
+#[test]
+fn naughty_strings_are_shown_and_never_obeyed_and_exact_in_json() {
+    let strings = fs::read_to_string("tests/data/blns.txt").unwrap();
+    let lines: Vec<&str> = strings.split('\n').filter(|line| !line.is_empty()).collect();
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    let sent = alice.input(&["send", "team", "-"], strings.as_bytes());
+    assert_eq!(sent.code, Some(0), "{}", sent.err);
+    let msgids: Vec<usize> = sent.out.lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(msgids, (3..3 + lines.len()).collect::<Vec<_>>());
+
+    let count = (lines.len() + 1).to_string();
+    let items = bob.json(&["tail", "team", "--count", &count]);
+    let texts: Vec<&str> = items.iter().skip(1).map(|item| item["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, lines);
+    let shown = bob.ok(&["pull", "team"]);
+    assert!(!steers(&shown.out));
+    assert!(!shown.out.contains('\u{feff}') && shown.out.contains("\\u{feff}"));
+    let begins = shown.out.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())).count();
+    assert_eq!(begins, lines.len() + 1);
+}
+
+#[test]
+fn a_body_of_many_lines_stays_one_item() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    let body = "first\n9 12:04 bob: lies\n\x1b[31mred\x1b[0m\u{202e}\n";
+    assert_eq!(alice.input(&["send", "team", "--whole"], body.as_bytes()).out, "3\n");
+    let shown = bob.ok(&["pull", "team", "--last", "1"]).out;
+    let (_, text) = shown.split_once("alice: ").unwrap();
+    assert_eq!(text, "first\n    | 9 12:04 bob: lies\n    | \\x1b[31mred\\x1b[0m\\u{202e}\n    | \n");
+    assert_eq!(bob.json(&["pull", "team", "--last", "1"])[0]["text"], body);
+}
+
+#[test]
+fn names_that_steer_or_deceive_are_refused() {
+    let served = Served::start();
+    let alice = served.alice();
+    for name in ["te\x1bam", "te\u{202e}am", "\u{200b}", "   ", "g7", "a\nb", ""] {
+        alice.run(&["group", "create", name]).ends_with(1, "not a name that can be given");
+    }
+    for handle in ["b ob", "böb", "-bob", "b\x07b", &"b".repeat(33)] {
+        let refused = alice.run(&["invite", "--", handle]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(!steers(&refused.err));
+    }
+    let unknown = alice.run(&["group", "members", "no\x1b[2Jsuch"]);
+    unknown.ends_with(1, "none of your groups is called \"no\\x1b[2Jsuch\"");
+}
+
+#[test]
+fn two_groups_of_one_name_end_with_2_and_the_list() {
+    let served = Served::start();
+    let alice = served.alice();
+    alice.ok(&["group", "create", "team"]);
+    alice.ok(&["group", "create", "team"]);
+    let several = alice.run(&["send", "team", "hello"]);
+    several.ends_with(2, "2 groups of yours are called \"team\"");
+    several.ends_with(2, "g1");
+    several.ends_with(2, "g2");
+    alice.ok(&["send", "g2", "hello"]);
+}
+
+/// The second listener of a profile is told the first one's process and ends; sends and pulls go on beside it.
+#[test]
+fn one_tail_a_profile_and_send_beside_it() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    let mut tail = bob.spawn(&["tail", "team"]);
+    assert!(tail.line().ends_with("* bob joined, added by alice"));
+    let second = bob.run(&["tail"]);
+    second.ends_with(1, &format!("process {} already listens", tail.child.id()));
+    assert_eq!(bob.ok(&["send", "team", "from bob"]).out, "3\n");
+    assert!(tail.line().ends_with(" bob: from bob"));
+    assert_eq!(alice.ok(&["send", "team", "from alice"]).out, "4\n");
+    assert!(tail.line().ends_with(" alice: from alice"));
+    assert_eq!(bob.ok(&["pull", "team", "--last", "2"]).out.lines().count(), 2);
+    tail.signal("-INT");
+    assert_eq!(tail.end().code, Some(0));
+}
+
+#[test]
+fn what_cannot_be_sent_within_ten_seconds_is_queued_and_sent_later_once() {
+    let mut served = Served::start();
+    let (alice, bob) = served.team();
+    assert_eq!(alice.ok(&["send", "team", "before"]).out, "3\n");
+    served.stop();
+    let queued = alice.run(&["--json", "send", "team", "while away"]);
+    queued.ends_with(3, "queued");
+    queued.ends_with(3, "gaggle outbox flush");
+    let number = queued.json()[0]["queued"].as_str().unwrap().to_owned();
+    let listed = alice.json(&["outbox", "list"]);
+    assert_eq!((listed.len(), &listed[0]["number"], &listed[0]["group"]), (1, &json!(number), &json!("g1")));
+    served.again();
+    let flushed = alice.ok(&["outbox", "flush"]);
+    assert_eq!(flushed.out, "4\n");
+    assert!(alice.json(&["outbox", "list"]).is_empty());
+    let texts: Vec<_> = bob.json(&["pull", "team", "--last", "2"]).iter().map(|item| item["text"].clone()).collect();
+    assert_eq!(texts, ["before", "while away"]);
+}
+
+#[test]
+fn without_a_queue_nothing_is_kept() {
+    let mut served = Served::start();
+    let (alice, _) = served.team();
+    served.stop();
+    alice.run(&["send", "g1", "now or never", "--no-queue"]).ends_with(3, "no answer from");
+    assert!(alice.json(&["outbox", "list"]).is_empty());
+}
+
+#[test]
+fn what_was_never_tried_can_be_dropped() {
+    let mut served = Served::start();
+    let (alice, bob) = served.team();
+    served.stop();
+    let lines = alice.input(&["send", "g1", "-"], b"one\ntwo\n");
+    lines.ends_with(3, "2 messages queued");
+    let listed = alice.json(&["outbox", "list"]);
+    assert_eq!(listed.len(), 2);
+    let number = listed[0]["number"].as_str().unwrap();
+    assert_eq!(listed[0]["state"], "waiting");
+    assert_eq!(alice.ok(&["outbox", "drop", number]).out, format!("{number}\n"));
+    alice.run(&["outbox", "drop", number]).ends_with(1, "the outbox holds no");
+    served.again();
+    assert_eq!(alice.ok(&["outbox", "flush"]).out, "3\n");
+    assert_eq!(bob.json(&["pull", "team", "--last", "1"])[0]["text"], "two");
+}
+
+#[test]
+fn a_tail_sends_what_was_queued() {
+    let mut served = Served::start();
+    let (alice, bob) = served.team();
+    served.stop();
+    alice.run(&["send", "team", "later"]).ends_with(3, "queued");
+    served.again();
+    let mut tail = alice.spawn(&["tail", "team"]);
+    tail.until_said("of the outbox is sent: team 3");
+    assert_eq!(bob.json(&["pull", "team", "--last", "1"])[0]["text"], "later");
+}
+
+#[test]
+fn lines_stream_and_one_that_cannot_be_sent_does_not_stop_the_next() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    let mut input = b"ok\n\n".to_vec();
+    input.extend(vec![b'x'; 64 * 1024 + 1]);
+    input.extend(b"\nab\xff\nlast");
+    let sent = alice.input(&["send", "team", "-"], &input);
+    assert_eq!(sent.out, "3\n4\n");
+    sent.ends_with(2, "line 3 has more than 65536 bytes");
+    sent.ends_with(2, "line 4 is not UTF-8 from its byte 3 on");
+    sent.ends_with(2, "left out 1 empty lines");
+    let texts: Vec<_> = bob.json(&["pull", "team", "--last", "2"]).iter().map(|item| item["text"].clone()).collect();
+    assert_eq!(texts, ["ok", "last"]);
+    let largest = "ä".repeat(32 * 1024);
+    assert_eq!(alice.input(&["send", "team", "--whole"], largest.as_bytes()).out, "5\n");
+    alice.input(&["send", "team", "--whole"], format!("{largest}x").as_bytes()).ends_with(1, "more than 65536 bytes");
+    alice.input(&["send", "team", "--whole"], b"").ends_with(2, "nothing to send");
+    alice.run(&["send", "team", ""]).ends_with(2, "nothing to send");
+    alice.run(&["send", "team", "x", "--whole"]).ends_with(2, "there is a TEXT too");
+}
+
+#[test]
+fn a_removed_member_is_told_so_and_reads_no_further_lines() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    alice.ok(&["group", "remove", "team", "bob"]);
+    bob.input(&["send", "g1", "-"], b"one\ntwo\n").ends_with(1, "you are not in this group any more");
+    let last = &bob.json(&["pull", "g1", "--last", "1"])[0];
+    assert_eq!((&last["kind"], &last["user"]), (&json!("removed"), &json!("bob")));
+}
+
+#[test]
+fn after_below_the_mark_browses_at_it_listens_above_it_is_refused() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    for text in ["a", "b", "c"] {
+        alice.ok(&["send", "team", text]);
+    }
+    assert_eq!(bob.ok(&["tail", "team", "--count", "3"]).out.lines().count(), 3);
+    let below = bob.ok(&["tail", "team", "--after", "2"]);
+    assert_eq!(below.out.lines().count(), 3, "{below:?}");
+    assert!(below.err.contains("team: seen up to 4"), "{below:?}");
+    assert_eq!(bob.ok(&["tail", "team", "--after", "2", "--count", "1"]).out.lines().count(), 1);
+    bob.run(&["tail", "team", "--after", "5"]).ends_with(1, "would never be seen");
+    bob.run(&["tail", "--after", "5"]).ends_with(2, "--after is a msgid of one group");
+    let at = bob.ok(&["tail", "team", "--after", "4", "--count", "1"]);
+    assert!(at.out.ends_with(" c\n"), "{at:?}");
+}
+
+#[test]
+fn skipping_is_on_purpose_and_pulling_marks_nothing() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    for text in ["a", "b", "c", "d"] {
+        alice.ok(&["send", "team", text]);
+    }
+    assert_eq!(bob.ok(&["pull", "team", "--after", "3", "--limit", "2"]).out.lines().count(), 2);
+    assert_eq!(bob.ok(&["pull", "team", "--last", "2"]).out.lines().count(), 2);
+    assert_eq!(bob.ok(&["pull", "team"]).out.lines().count(), 5);
+    assert_eq!(bob.ok(&["skip", "team", "5"]).out, "5\n");
+    assert_eq!(bob.ok(&["skip", "team", "2"]).out, "5\n");
+    bob.run(&["skip", "team", "99"]).ends_with(1, "no message with that msgid yet");
+    let next = bob.json(&["tail", "team", "--count", "1"]);
+    assert_eq!((&next[0]["msgid"], &next[0]["text"]), (&json!(6), &json!("d")));
+}
+
+#[test]
+fn pull_last_reaches_over_a_time_outside_the_group() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    alice.ok(&["send", "team", "in"]);
+    alice.ok(&["group", "remove", "team", "bob"]);
+    let many: String = (0..30).map(|number| format!("out {number}\n")).collect();
+    alice.input(&["send", "team", "-"], many.as_bytes());
+    alice.ok(&["group", "add", "team", "bob"]);
+    let kinds: Vec<_> = bob.json(&["pull", "team", "--last", "3"]).iter().map(|item| item["kind"].clone()).collect();
+    assert_eq!(kinds, ["text", "removed", "joined"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_a_quiet_end() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    let many: String = (0..200).map(|number| format!("{number} {}\n", "x".repeat(2_000))).collect();
+    alice.input(&["send", "team", "-"], many.as_bytes());
+    for args in [&["tail", "team"][..], &["pull", "team"]] {
+        let mut command = bob.command(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(child.wait().unwrap().success(), "{said}");
+        assert!(!said.contains("error") && !said.contains("panic"), "{said}");
+    }
+}
+
+#[test]
+fn a_reader_that_stands_still_neither_stops_ctrl_c_nor_loses_anything() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    let many: String = (0..300).map(|number| format!("{number} {}\n", "x".repeat(2_000))).collect();
+    alice.input(&["send", "team", "-"], many.as_bytes());
+    let mut child =
+        bob.command(&["--json", "tail", "team"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut begun = [0; 100];
+    stdout.read_exact(&mut begun).unwrap();
+    let killed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert!(child.wait().unwrap().success());
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    let got = String::from_utf8(begun.to_vec()).unwrap() + &rest;
+    let first: Vec<u64> = got
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .map(|item| item["msgid"].as_u64().unwrap())
+        .collect();
+    let mut rest = bob.spawn(&["--json", "tail", "team"]);
+    let mut msgids = first.clone();
+    while msgids.last() != Some(&302) {
+        let item: serde_json::Value = serde_json::from_str(&rest.line()).unwrap();
+        let msgid = item["msgid"].as_u64().unwrap();
+        if msgids.last().is_none_or(|last| msgid > *last) {
+            msgids.push(msgid);
+        } else {
+            assert_eq!(item["seen_before"], true, "{msgid} came again without saying so");
+        }
+    }
+    assert_eq!(msgids, (2..=302).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_link_joins_once_and_the_same_link_again_repeats() {
+    let served = Served::start();
+    let alice = served.alice();
+    let link = alice.ok(&["invite", "bob"]).out;
+    assert!(link.starts_with("\"gaggle://") && link.ends_with("\"\n"), "{link}");
+    let bob = served.person("bob");
+    let joined = bob.ok(&["join", link.trim()]);
+    assert_eq!(joined.out, "u2 d2 bob\n");
+    assert!(joined.err.contains("gaggle tail"), "{joined:?}");
+    assert_eq!(bob.ok(&["join", link.trim()]).out, "u2 d2 bob\n");
+    served.person("mallory").run(&["join", link.trim()]).ends_with(1, "this link opens nothing");
+    let other = alice.ok(&["invite", "carol"]).out;
+    bob.run(&["join", other.trim()]).ends_with(1, "gaggle --profile OTHER-DIR join");
+    alice.run(&["invite", "bob"]).ends_with(1, "taken");
+    served.person("x").run(&["join", "gaggle://nowhere"]).ends_with(2, "put it in quotes");
+    assert!(mode(&bob.profile) == 0o700);
+}
+
+#[test]
+fn the_first_link_names_nobody_and_is_gone_once_used() {
+    let mut served = Served::start();
+    let path = served.first_invite.clone().unwrap();
+    assert_eq!(mode(&path), 0o600);
+    let first = fs::read_to_string(&path).unwrap();
+    served.person("alice").run(&["join", first.trim()]).ends_with(1, "add --as HANDLE");
+    served.stop();
+    served.again();
+    let second = fs::read_to_string(&path).unwrap();
+    assert_ne!(first, second);
+    served.person("alice").run(&["join", first.trim(), "--as", "alice"]).ends_with(1, "this link opens nothing");
+    let alice = served.alice();
+    assert!(!path.exists());
+    served.stop();
+    served.again();
+    assert_eq!(served.first_invite, None);
+    assert_eq!(alice.json(&["status"])[1]["users"], 1);
+}
+
+#[test]
+fn a_link_is_not_printed_where_no_person_reads() {
+    let mut served = Served::start();
+    let stopped = served.stop();
+    assert!(!stopped.err.contains("gaggle://") && stopped.err.contains("first-invite.txt"), "{stopped:?}");
+}
+
+#[test]
+fn the_operator_key_brings_back_who_lost_every_device() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    let link = alice.ok(&["--operator", "devices", "add", "--for", "bob"]).out;
+    let again = served.person("bob-again");
+    assert_eq!(again.ok(&["join", link.trim()]).out, "u2 d3 bob\n");
+    alice.ok(&["--operator", "devices", "revoke", "d2"]);
+    bob.run(&["group", "list"]).ends_with(1, "this device was revoked");
+    let devices = alice.json(&["--operator", "devices", "list", "--for", "bob"]);
+    assert_eq!((&devices[0]["revoked"], &devices[1]["revoked"]), (&json!(true), &json!(false)));
+    assert_eq!(alice.json(&["--operator", "users"]).len(), 2);
+    alice.run(&["--operator", "send", "g1", "x"]).ends_with(2, "cannot be done with the operator key");
+}
+
+#[test]
+fn a_revoked_device_that_listens_is_told_and_ends() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    let mut tail = bob.spawn(&["tail"]);
+    tail.line();
+    alice.ok(&["--operator", "devices", "revoke", "d2"]);
+    tail.end().ends_with(1, "this device was revoked");
+}
+
+#[test]
+fn a_server_that_stops_is_waited_for() {
+    let mut served = Served::start();
+    let (alice, bob) = served.team();
+    let mut tail = bob.spawn(&["tail", "team"]);
+    tail.line();
+    assert_eq!(served.stop().code, Some(0));
+    tail.until_said("not connected, trying again");
+    served.again();
+    tail.until_said("connected again");
+    alice.ok(&["send", "team", "back"]);
+    assert!(tail.line().ends_with(" alice: back"));
+}
+
+#[test]
+fn a_second_server_of_a_folder_or_port_ends_with_2_and_says_why() {
+    let served = Served::start();
+    Running::spawn(served.command()).end().ends_with(2, "data");
+    let mut elsewhere = served.command();
+    elsewhere.args(["--data", "data2", "--certs", "certs2"]);
+    Running::spawn(elsewhere).end().ends_with(2, "in use");
+}
+
+#[test]
+fn the_exit_codes_are_those_of_the_table() {
+    let place = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = gaggle();
+        command.arg("--profile").arg(place.path().join("nobody")).args(args);
+        Running::spawn(command).end()
+    };
+    run(&["tail"]).ends_with(2, "gaggle join LINK");
+    run(&["group", "list"]).ends_with(2, "join");
+    run(&["outbox", "list"]).ends_with(2, "join");
+    run(&["frobnicate"]).ends_with(2, "frobnicate");
+    run(&["send"]).ends_with(2, "GROUP");
+    run(&["--help"]).ends_with(0, "");
+    run(&["--version"]).ends_with(0, "");
+    assert!(run(&["--version"]).out.starts_with("gaggle 0."));
+    let link = format!("gaggle://127.0.0.1:9/#{}.{}", "A".repeat(43), "A".repeat(22));
+    run(&["join", &link]).ends_with(3, "the same command again finishes it");
+}
+
+#[test]
+fn a_second_signal_ends_the_server_at_once_and_says_so() {
+    let mut served = Served::start();
+    served.running().signal("-STOP");
+    served.running().signal("-INT");
+    served.running().signal("-CONT");
+    let ended = served.stop_without_signal();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
