@@ -6,6 +6,7 @@
 
 mod content;
 mod names;
+mod operation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -17,6 +18,7 @@ use rand::{RngExt, SeedableRng};
 
 use self::content::Content;
 use self::names::NameChange;
+pub use self::operation::{Counts, Operation};
 use crate::disk::{Disk, DiskError, File, Lock};
 
 /// A simulated disk. A clone is another handle on the same disk.
@@ -24,47 +26,6 @@ use crate::disk::{Disk, DiskError, File, Lock};
 pub struct SimulatedDisk {
     shared: Arc<Shared>,
     generation: u64,
-}
-
-/// What was done, in order, since [`SimulatedDisk::record`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Operation {
-    /// A file was made.
-    Create(PathBuf),
-    /// Bytes were written.
-    Write {
-        /// Where.
-        path: PathBuf,
-        /// From which byte on.
-        offset: u64,
-        /// How many.
-        bytes: u64,
-    },
-    /// A file was cut or extended.
-    SetLen(PathBuf, u64),
-    /// A file was synced.
-    Sync(PathBuf),
-    /// A folder was synced.
-    SyncFolder(PathBuf),
-    /// A file was renamed.
-    Rename(PathBuf, PathBuf),
-    /// A file was removed.
-    Remove(PathBuf),
-    /// What a test wrote between them with [`SimulatedDisk::note`].
-    Note(String),
-}
-
-/// How often what was done since the disk was made; failed attempts are not counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Writes of files.
-    pub writes: u64,
-    /// Bytes written.
-    pub bytes_written: u64,
-    /// Syncs of files.
-    pub syncs: u64,
-    /// Syncs of folders.
-    pub folder_syncs: u64,
 }
 
 #[derive(Debug)]
