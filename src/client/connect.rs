@@ -33,6 +33,8 @@ const WINDOW_BYTES: u32 = 2 * 1024 * 1024;
 const SEND_WINDOW_BYTES: u64 = 512 * 1024;
 const _: () = assert!(STREAM_WINDOW_BYTES as usize >= 2 * FRAME_BYTES_MAX && WINDOW_BYTES > STREAM_WINDOW_BYTES);
 const INITIAL_RTT: Duration = Duration::from_millis(100);
+/// The TLS alert of a server that speaks none of the protocols offered, as QUIC numbers it.
+const NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
 
 /// Which server, known by which pins.
 #[derive(Debug, Clone)]
@@ -59,13 +61,32 @@ pub(super) async fn connect(
     let since = clock::monotonic();
     let verdict = Verdict::default();
     let result = timeout(within, try_all(server, options, &verdict)).await;
-    result.unwrap_or_else(|_| {
-        let waited_ms = clock::whole_ms(clock::monotonic().duration_since(since));
-        Err(ConnectError::NoAnswer { address: server.address.clone(), waited_ms })
-    })
+    match result {
+        Ok(Ok(connected)) => Ok(connected),
+        // An idle timeout shorter than the patience here ends an attempt by itself: silence all the same.
+        Ok(Err(Attempt::Silence)) | Err(_) => {
+            let waited_ms = clock::whole_ms(clock::monotonic().duration_since(since));
+            Err(ConnectError::NoAnswer { address: server.address.clone(), waited_ms })
+        }
+        Ok(Err(Attempt::Failed(error))) => Err(error),
+    }
 }
 
-async fn try_all(server: &Server, options: &ClientOptions, verdict: &Verdict) -> Result<Connected, ConnectError> {
+/// Why no address led to the server.
+enum Attempt {
+    /// Nothing ever came back.
+    Silence,
+    /// Something that has a name.
+    Failed(ConnectError),
+}
+
+impl From<ConnectError> for Attempt {
+    fn from(error: ConnectError) -> Attempt {
+        Attempt::Failed(error)
+    }
+}
+
+async fn try_all(server: &Server, options: &ClientOptions, verdict: &Verdict) -> Result<Connected, Attempt> {
     let addresses = resolve(&server.address).await?;
     let endpoint = endpoint(&addresses)?;
     let config = config(server, options, verdict)?;
@@ -77,27 +98,27 @@ async fn try_all(server: &Server, options: &ClientOptions, verdict: &Verdict) ->
         if let Some(address) = next {
             match endpoint.connect_with(config.clone(), address, SERVER_NAME) {
                 Ok(connecting) => drop(attempts.spawn(connecting)),
-                Err(error) => worst = Some(ConnectError::NoSocket { cause: error.to_string() }),
+                Err(error) => worst = Some(ConnectError::NoSocket { cause: error.to_string() }.into()),
             }
         } else if attempts.is_empty() {
             let none = ConnectError::NoSuchHost { address: server.address.clone(), cause: "no address".to_owned() };
-            return Err(worst.unwrap_or(none));
+            return Err(worst.unwrap_or(none.into()));
         }
         let patience = if left.len() > 0 { NEXT_ADDRESS_AFTER } else { Duration::from_secs(3600) };
         match timeout(patience, attempts.join_next()).await {
             Ok(Some(Ok(Ok(connection)))) => return Ok(Connected { endpoint, connection }),
             Ok(Some(Ok(Err(error)))) => worst = Some(worse(worst, failure(server, verdict, &error))),
-            Ok(Some(Err(error))) => worst = Some(ConnectError::NoSocket { cause: error.to_string() }),
+            Ok(Some(Err(error))) => worst = Some(ConnectError::NoSocket { cause: error.to_string() }.into()),
             Ok(None) | Err(_) => {}
         }
     }
 }
 
 /// Of two failures the one that says more: silence says least.
-fn worse(known: Option<ConnectError>, new: ConnectError) -> ConnectError {
+fn worse(known: Option<Attempt>, new: Attempt) -> Attempt {
     match known {
-        Some(known) if !matches!(known, ConnectError::NoAnswer { .. }) => known,
-        Some(_) | None => new,
+        Some(known @ Attempt::Failed(_)) => known,
+        Some(Attempt::Silence) | None => new,
     }
 }
 
@@ -140,16 +161,18 @@ fn config(server: &Server, options: &ClientOptions, verdict: &Verdict) -> Result
     Ok(config)
 }
 
-fn failure(server: &Server, verdict: &Verdict, error: &ConnectionError) -> ConnectError {
+fn failure(server: &Server, verdict: &Verdict, error: &ConnectionError) -> Attempt {
     let address = server.address.clone();
-    match verdict.distrust() {
+    let failed = match verdict.distrust() {
         Some(Distrust::OtherKey(found)) => {
             let expected = server.pins.first().map(|pin| Pin(*pin).to_string()).unwrap_or_default();
             ConnectError::WrongPin { address, expected, found: Pin(found).to_string() }
         }
         Some(Distrust::NoKey) => ConnectError::NoProof { address },
+        None if *error == ConnectionError::TimedOut => return Attempt::Silence,
         None => ended(&address, error),
-    }
+    };
+    Attempt::Failed(failed)
 }
 
 /// What the end of a connection means.
@@ -160,14 +183,14 @@ pub(super) fn ended(address: &str, error: &ConnectionError) -> ConnectError {
         ConnectionError::VersionMismatch => {
             ConnectError::NotGaggle { address, cause: "it speaks another version of QUIC".to_owned() }
         }
-        ConnectionError::TransportError(error) => {
-            const NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
-            if u64::from(error.code) == NO_APPLICATION_PROTOCOL {
-                ConnectError::NotGaggle { address, cause: "it has no common protocol with this program".to_owned() }
-            } else {
-                lost(error.to_string())
-            }
+        // Which of the two it is depends on who noticed first.
+        ConnectionError::TransportError(error) if u64::from(error.code) == NO_APPLICATION_PROTOCOL => {
+            ConnectError::NotGaggle { address, cause: "it has no common protocol with this program".to_owned() }
         }
+        ConnectionError::ConnectionClosed(close) if u64::from(close.error_code) == NO_APPLICATION_PROTOCOL => {
+            ConnectError::NotGaggle { address, cause: "it has no common protocol with this program".to_owned() }
+        }
+        ConnectionError::TransportError(error) => lost(error.to_string()),
         ConnectionError::ConnectionClosed(close) => lost(close.to_string()),
         ConnectionError::ApplicationClosed(close) => {
             let number = u16::try_from(close.error_code.into_inner()).unwrap_or(0);

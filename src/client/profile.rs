@@ -176,7 +176,11 @@ impl Profile {
                 handle: account.handle,
             });
         }
-        if same {
+        if let Some(mut kept) = kept.filter(|_| same) {
+            // The same code may come with a corrected address: what counts is where it will have been answered.
+            kept.address.clone_from(&link.address);
+            kept.pins = vec![link.pin.to_string()];
+            self.keep(&kept)?;
             return Ok(Begun::Now(self.key()?, lock));
         }
         let wrong = |_| ProfileError::Disk("the system gives no randomness for a key".to_owned());
