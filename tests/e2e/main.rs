@@ -31,3 +31,4 @@ mod relay;
 mod sends;
 mod shell;
 mod terminal;
+mod trust;
