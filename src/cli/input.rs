@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use crate::cli::exit::CliError;
 
 /// Lines that are read ahead.
-const AHEAD: usize = 16;
+const AHEAD: usize = 64;
 
 /// What was read.
 #[derive(Debug, PartialEq, Eq)]

@@ -23,6 +23,7 @@ pub mod send;
 pub mod serve;
 pub mod skip;
 pub mod status;
+pub mod stream;
 pub mod tail;
 pub mod trouble;
 pub mod users;

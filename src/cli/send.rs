@@ -1,18 +1,14 @@
 //! `gaggle send`: sends through the profile's outbox, so that a message is never lost between here and the server.
 
-use std::cell::Cell;
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tokio::sync::{Notify, mpsc};
 
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::input::{self, Line};
-use crate::cli::{interrupt, output, trouble, visible};
-use crate::client::{Client, OutboxError, Outcome, Profile};
+use crate::cli::{input, interrupt, output, stream, trouble, visible};
+use crate::client::{Client, Outcome, Profile};
 use crate::clock;
 use crate::ids::{ClientSeq, GroupId};
 use crate::limits::BODY_BYTES_MAX;
@@ -20,8 +16,6 @@ use crate::wire::code::Code;
 
 /// A person waits so long for an answer; then the message is called queued, and they are free to go.
 pub const UNREACHABLE_MS_MAX: u64 = 10_000;
-/// Lines that are read ahead of their answers: several windows of unanswered sends, so that the window is never idle.
-const LINES_AHEAD_MAX: usize = 64;
 const SENT_BY: &str = "the next gaggle send, gaggle tail or gaggle outbox flush of this profile sends it";
 
 /// Examples, after the options.
@@ -99,7 +93,7 @@ pub async fn run(context: &Context, args: &SendArgs) -> Result<Exit, CliError> {
             let spent = clock::monotonic().saturating_duration_since(begun);
             sender.one(&text, patience.saturating_sub(spent)).await
         }
-        Source::Lines => sender.lines().await,
+        Source::Lines => stream::run(&sender).await,
     }
 }
 
@@ -152,12 +146,19 @@ pub fn report(context: &Context, waiting: Waiting, outcome: &Outcome) -> Result<
     Ok(exit)
 }
 
-struct Sender<'a> {
-    context: &'a Context,
-    profile: &'a Profile,
-    client: &'a Client,
-    group: GroupId,
-    queues: bool,
+/// Where messages go, and what becomes of those that cannot be sent.
+#[derive(Debug)]
+pub struct Sender<'a> {
+    /// The options.
+    pub context: &'a Context,
+    /// The profile.
+    pub profile: &'a Profile,
+    /// Its client.
+    pub client: &'a Client,
+    /// The group.
+    pub group: GroupId,
+    /// Whether what cannot be sent stays in the outbox.
+    pub queues: bool,
 }
 
 impl Sender<'_> {
@@ -174,7 +175,10 @@ impl Sender<'_> {
     }
 
     /// Says what becomes of messages without an answer.
-    fn give_up(&self, waiting: &[Waiting]) -> Result<Exit, CliError> {
+    ///
+    /// # Errors
+    /// Where stdout is gone.
+    pub fn give_up(&self, waiting: &[Waiting]) -> Result<Exit, CliError> {
         let cause =
             self.client.trouble().map_or_else(|| "no answer yet".to_owned(), |cause| visible::name(&cause.to_string()));
         let mut queued = 0_u64;
@@ -198,127 +202,4 @@ impl Sender<'_> {
         }
         Ok(Exit::TryAgain)
     }
-
-    /// Each line a message. One half reads and queues, the other tells the answers in order; between them lie a bounded
-    /// number of lines, so that neither the outbox nor memory grows while all is well.
-    async fn lines(&self) -> Result<Exit, CliError> {
-        let (queued, answers) = mpsc::channel(LINES_AHEAD_MAX);
-        let state = Lines { exit: Cell::new(Exit::Done), stop: Notify::new() };
-        let mut answers = Answers { incoming: answers, unanswered: VecDeque::new(), patient: true };
-        let work = async {
-            let (read, told) = tokio::join!(self.read(queued, &state), self.tell(&mut answers, &state));
-            read.and(told)
-        };
-        let ended = tokio::select! {
-            ended = work => ended,
-            () = interrupt::asked() => Ok(()),
-        };
-        answers.incoming.close();
-        while let Ok(waiting) = answers.incoming.try_recv() {
-            answers.unanswered.push_back(waiting);
-        }
-        ended?;
-        let unanswered: Vec<Waiting> = answers.unanswered.into_iter().collect();
-        if unanswered.is_empty() {
-            return Ok(state.exit.get());
-        }
-        Ok(self.give_up(&unanswered)?.worse(state.exit.get()))
-    }
-
-    async fn read(&self, queued: mpsc::Sender<Waiting>, state: &Lines) -> Result<(), CliError> {
-        let mut lines = input::lines(BODY_BYTES_MAX);
-        let mut empty = 0_u64;
-        loop {
-            let line = tokio::select! {
-                line = lines.recv() => line,
-                () = state.stop.notified() => break,
-            };
-            let (number, text) = match line {
-                None => break,
-                Some(Line::Text(_, text)) if text.is_empty() => {
-                    empty = empty.saturating_add(1);
-                    continue;
-                }
-                Some(Line::Text(number, text)) => (number, text),
-                Some(Line::Bad(error)) => {
-                    self.context.output.error(&error);
-                    state.exit.set(state.exit.get().worse(error.exit()));
-                    continue;
-                }
-                Some(Line::End(error)) => return Err(error),
-            };
-            match self.client.queue(self.group, &text).await {
-                Ok(seq) => {
-                    if queued.send(Waiting { seq, line: Some(number) }).await.is_err() {
-                        break;
-                    }
-                }
-                Err(error @ OutboxError::TooLarge { .. }) => {
-                    let error = CliError::from(error).at(&format!("line {number}: "));
-                    self.context.output.error(&error);
-                    state.exit.set(state.exit.get().worse(error.exit()));
-                }
-                Err(error) => {
-                    let error = CliError::from(error).at(&format!("line {number} and those after it were not taken: "));
-                    self.context.output.error(&error);
-                    state.exit.set(state.exit.get().worse(error.exit()));
-                    break;
-                }
-            }
-        }
-        if empty > 0 {
-            self.context.output.words(&format!("left out {empty} empty lines"));
-        }
-        Ok(())
-    }
-
-    async fn tell(&self, answers: &mut Answers, state: &Lines) -> Result<(), CliError> {
-        loop {
-            let Some(waiting) = answers.unanswered.front().copied() else {
-                match answers.incoming.recv().await {
-                    Some(waiting) => answers.unanswered.push_back(waiting),
-                    None => return Ok(()),
-                }
-                continue;
-            };
-            // Without an answer for long, lines are queued without waiting for each: nobody knows when it comes.
-            let patience = if answers.patient { Duration::from_millis(UNREACHABLE_MS_MAX) } else { Duration::ZERO };
-            match self.client.outcome_within(waiting.seq, patience).await? {
-                Some(outcome) => {
-                    answers.unanswered.pop_front();
-                    answers.patient = true;
-                    let exit = report(self.context, waiting, &outcome)?;
-                    state.exit.set(state.exit.get().worse(exit));
-                    if ends_all(&outcome) {
-                        self.context.output.warn("reading no further lines");
-                        state.stop.notify_one();
-                    }
-                }
-                None => {
-                    answers.patient = false;
-                    match answers.incoming.recv().await {
-                        Some(waiting) => answers.unanswered.push_back(waiting),
-                        None => return Ok(()),
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Whether a refusal is one that every later line would get too.
-fn ends_all(outcome: &Outcome) -> bool {
-    let Outcome::Refused(refusal) = outcome else { return false };
-    [Code::NoSuchGroup, Code::NotAllowed, Code::NotMember].iter().any(|code| refusal.is(*code))
-}
-
-struct Lines {
-    exit: Cell<Exit>,
-    stop: Notify,
-}
-
-struct Answers {
-    incoming: mpsc::Receiver<Waiting>,
-    unanswered: VecDeque<Waiting>,
-    patient: bool,
 }
