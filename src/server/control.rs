@@ -118,6 +118,8 @@ fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Aske
             Ok(Asked::Command(Command::RevokeDevice { by: session.actor(), device }))
         }
         Status::TYPE => decode::<Status>(raw).map(|_| Asked::Status),
+        // A request hears that it is not supported; what asks for nothing cannot hear it but by the end.
+        _ if raw.request == 0 && raw.must_understand() => Err(Code::Unsupported),
         _ => Ok(Asked::Refuse(Code::Unsupported)),
     }
 }
