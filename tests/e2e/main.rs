@@ -17,6 +17,7 @@
     reason = "a test that meets what it does not expect should fail loudly"
 )]
 
+mod bad_input;
 mod cli;
 mod delivery;
 mod devices;

@@ -51,6 +51,11 @@ impl Key {
         Key { seed: rand::random(), device: DeviceId::ZERO, user: UserId::ZERO, handle: String::new() }
     }
 
+    /// The same key, said to be this device's.
+    pub fn claiming(self, device: DeviceId) -> Key {
+        Key { device, ..self }
+    }
+
     fn pair(&self) -> Ed25519KeyPair {
         Ed25519KeyPair::from_seed_unchecked(&self.seed).unwrap()
     }
