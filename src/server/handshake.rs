@@ -114,9 +114,7 @@ fn hello(
     let device = hello.device;
     let view = shared.view.read();
     let row = view.tables.device(device).ok_or(Code::UnknownDevice)?;
-    let exporter = auth::exporter(connection).map_err(|_| Code::Malformed)?;
-    let message = proof::message(proof::LABEL_HELLO, &exporter, &raw.body);
-    auth::verify(&row.key, &message, &prove.signature).map_err(|_| Code::UnknownDevice)?;
+    check_proof(connection, proof::LABEL_HELLO, raw, &row.key, prove)?;
     if row.revoked_ms.is_some() {
         return Err(Code::DeviceRevoked);
     }
@@ -150,13 +148,24 @@ fn operator(
 ) -> Result<Outcome, Code> {
     let hello: OperatorHello = raw.decode().map_err(|_| Code::Malformed)?;
     check_minor(hello.minor)?;
-    let exporter = auth::exporter(connection).map_err(|_| Code::Malformed)?;
-    let message = proof::message(proof::LABEL_OPERATOR, &exporter, &raw.body);
-    auth::verify(&shared.operator_key, &message, &prove.signature).map_err(|_| Code::UnknownDevice)?;
+    check_proof(connection, proof::LABEL_OPERATOR, raw, &shared.operator_key, prove)?;
     permit.identify(Who::Operator).map_err(|_| Code::TooManyConnections)?;
     let welcome = Welcome { operator: true, ..welcome(shared) };
     let session = Session::new(shared.next_session(), None, UserId::ZERO, connection.clone(), None);
     parts(session, &welcome, raw.request, None)
+}
+
+/// A proof that does not fit is answered like a device that does not exist.
+fn check_proof(
+    connection: &Connection,
+    label: &[u8],
+    raw: &RawFrame,
+    key: &DeviceKey,
+    prove: &Prove,
+) -> Result<(), Code> {
+    let exporter = auth::exporter(connection).map_err(|_| Code::Malformed)?;
+    let message = proof::message(label, &exporter, &raw.body);
+    auth::verify(key, &message, &prove.signature).map_err(|_| Code::UnknownDevice)
 }
 
 fn parts(session: Session, welcome: &Welcome, request: u32, instance: Option<Instance>) -> Result<Outcome, Code> {

@@ -76,7 +76,8 @@ pub struct Server {
     bound: BoundAs,
     first_invite: Option<(PathBuf, Link)>,
     accepting: tokio::task::JoinHandle<()>,
-    dispatcher: tokio::task::JoinHandle<Option<Result<(), StoreError>>>,
+    /// None once its end was seen.
+    dispatcher: Option<tokio::task::JoinHandle<Option<Result<(), StoreError>>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -138,7 +139,7 @@ impl Server {
             started: clock::monotonic(),
             sessions: AtomicU64::new(1),
         });
-        let dispatcher = tokio::spawn(dispatch::run(Arc::clone(&shared), batches));
+        let dispatcher = Some(tokio::spawn(dispatch::run(Arc::clone(&shared), batches)));
         let first_invite = first_invite(&shared).await?;
         let accepting = tokio::spawn(accept(Arc::clone(&shared), endpoint.clone()));
         if let Some(advice) = bound.small_buffers() {
@@ -174,7 +175,10 @@ impl Server {
 
     /// Waits until the server has ended by itself, which it does only by a fault of its own. Safe to cancel.
     pub async fn failed(&mut self) -> ServeError {
-        match (&mut self.dispatcher).await {
+        let Some(dispatcher) = &mut self.dispatcher else { return ServeError::WriterEnded };
+        let ended = dispatcher.await;
+        self.dispatcher = None;
+        match ended {
             Ok(Some(Err(error))) => ServeError::Seal(error),
             Ok(_) | Err(_) => ServeError::WriterEnded,
         }
@@ -188,7 +192,10 @@ impl Server {
         let Server { shared, endpoint, accepting, dispatcher, threads, .. } = self;
         endpoint.set_server_config(None);
         shared.commands.close();
-        let sealed = dispatcher.await;
+        let sealed = match dispatcher {
+            Some(dispatcher) => dispatcher.await.unwrap_or(None),
+            None => None,
+        };
         tokio::time::sleep(if shared.registry.all().is_empty() { Duration::ZERO } else { DRAIN_TIME }).await;
         for session in shared.registry.all() {
             session.close(Code::ServerStopping);
@@ -205,8 +212,8 @@ impl Server {
             warn!("a thread panicked");
         }
         match sealed {
-            Ok(Some(sealed)) => sealed.map_err(ServeError::Seal),
-            Ok(None) | Err(_) => Err(ServeError::WriterEnded),
+            Some(sealed) => sealed.map_err(ServeError::Seal),
+            None => Err(ServeError::WriterEnded),
         }
     }
 }
