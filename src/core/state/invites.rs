@@ -34,8 +34,8 @@ impl Decision<'_> {
         Ok(Answer::Invited { expires_ms })
     }
 
-    /// Operators invite new users; into a group only as far as they may add to it themselves. The operator key, which
-    /// belongs to no group, may invite into any that is alive: its members see who joins.
+    /// Operators invite new users; into a group only as far as they may add to it themselves. The operator key belongs
+    /// to no group, so it invites into none: else its holder could read any by a user of their own making.
     pub(super) fn invite(
         &mut self,
         by: Actor,
@@ -62,11 +62,7 @@ impl Decision<'_> {
     }
 
     fn check_may_invite_into(&self, group: GroupId, asker: Option<UserId>) -> Result<(), Refusal> {
-        match asker {
-            Some(asker) => self.check_may_add(group, asker),
-            None if self.member_count(group) > 0 => Ok(()),
-            None => Err(Refusal::NoSuchGroup),
-        }
+        self.check_may_add(group, asker.ok_or(Refusal::NotAllowed)?)
     }
 
     /// Another device: by its user, or by an operator for anybody.

@@ -94,7 +94,11 @@ fn a_batch_is_one_write_and_one_sync_and_nothing_is_answered_or_published_before
     let log = |operation: &Operation| match operation {
         Operation::Write { path, .. } | Operation::Sync(path) => path.starts_with("/data/log"),
         Operation::Note(_) => true,
-        _ => false,
+        Operation::Create(_)
+        | Operation::SetLen(..)
+        | Operation::SyncFolder(_)
+        | Operation::Rename(..)
+        | Operation::Remove(_) => false,
     };
     let trace: Vec<Operation> = world.disk.recorded().into_iter().filter(log).collect();
     let [Operation::Write { .. }, Operation::Sync(_), Operation::Note(_)] = trace.as_slice() else {

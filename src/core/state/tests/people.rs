@@ -128,14 +128,12 @@ fn who_was_invited_into_a_group_joins_it_in_the_same_frame() {
 }
 
 #[test]
-fn who_was_invited_into_a_group_by_the_operator_key_is_the_author_of_the_join() {
+fn the_operator_key_lets_nobody_into_a_group_not_even_by_an_invite() {
     let mut world = World::new();
     let anna = world.user("anna");
     let group = world.group(anna);
-    let key = key(&mut world);
-    let (code, _) = invite(&mut world, Actor::Operator, "bob", Some(group));
-    let bob = device_of(world.answer(enrol(code, key, None)));
-    assert_eq!(world.item(group, 2).author, world.user_of(bob));
+    let into = invite(&mut world, Actor::Operator, "bob", Some(group)).1;
+    assert_eq!(refused(into), Refusal::NotAllowed);
 }
 
 #[test]
