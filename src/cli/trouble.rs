@@ -193,6 +193,7 @@ impl From<OutboxError> for CliError {
             OutboxError::Attempted(_) => "it may be on the server already: gaggle outbox flush asks",
             OutboxError::Absent(_) => "gaggle outbox list shows what is there",
             OutboxError::Closed => "try again",
+            OutboxError::Ended(error) => return error.clone().into(),
             OutboxError::Profile(error) => return error.clone().into(),
         };
         CliError::new(Exit::from(error.failure()), visible::name(&error.to_string())).advise(advice)

@@ -324,6 +324,9 @@ pub enum OutboxError {
     /// The file cannot be read or written.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// It is over for this device, or for this process: nothing is sent any more.
+    #[error("nothing is sent any more: {0}")]
+    Ended(ConnectError),
     /// The client was closed.
     #[error("the client is closed")]
     Closed,
@@ -336,6 +339,7 @@ impl OutboxError {
         match self {
             OutboxError::TooLarge { .. } | OutboxError::Attempted(_) | OutboxError::Absent(_) => Failure::Refused,
             OutboxError::Full { .. } | OutboxError::Closed => Failure::Temporary,
+            OutboxError::Ended(error) => error.failure(),
             OutboxError::Profile(error) => error.failure(),
         }
     }

@@ -320,7 +320,7 @@ async fn parts(profile: &Profile, options: &ClientOptions) -> Result<(Parts, Acc
     let (account, key) = on_disk(move || reading.account().and_then(|account| Ok((account, reading.key()?)))).await?;
     let instance = random_number().map_err(ProfileError::Disk)?;
     let folder = profile.folder().to_owned();
-    let sending = Sending::new(profile.disk().clone(), folder, account.epoch, clock::now_ms());
+    let sending = Sending::new(profile.disk().clone(), folder, account.epoch);
     let identity = Identity::Device { profile: profile.clone(), account: account.clone() };
     let parts = Parts { identity, key, options: options.clone(), instance, sending: Some(sending), receiving: None };
     Ok((parts, account))

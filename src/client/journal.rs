@@ -1,8 +1,9 @@
 //! An append-only, checksummed file of a profile: the outbox and the inbox are two of them.
 //!
-//! A record is `marker u32 | len u32 | crc32c u32 | body`, big-endian; the checksum covers the record's offset, its length
-//! and its body, and the marker is the file's own random number. What a crash leaves half-written at the end is cut; a
-//! bad record with a good one behind it is damage and named, never skipped. A file is made, and made anew without what
+//! A record is `marker u32 | len u32 | crc32c u32 | synced u64 | body`, big-endian; the checksum covers the record's offset
+//! and everything in it but itself, and the marker comes from the file's own random number. `synced` is the byte up to
+//! which the file was known to be durable when the record was written: a bad record below that is damage and named,
+//! never skipped; what a crash leaves of writes that were not synced is cut. A file is made, and made anew without what
 //! is dead, beside itself and renamed, so that its header is always whole; readers notice by its number.
 //!
 //! Several processes may read. Who writes holds a lock that the owner of the journal chooses, and has caught up.
@@ -18,8 +19,8 @@ const MAGIC_BYTES: usize = 8;
 const NUMBER_BYTES: usize = 8;
 /// Magic, number, checksum of both.
 const HEADER_BYTES: usize = MAGIC_BYTES + NUMBER_BYTES + 4;
-/// Marker, length, checksum.
-const RECORD_HEAD_BYTES: usize = 12;
+/// Marker, length, checksum, synced.
+const RECORD_HEAD_BYTES: usize = 20;
 /// No record is larger: a message or an item, with room.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
@@ -41,6 +42,7 @@ pub(super) struct Journal {
     magic: [u8; MAGIC_BYTES],
     number: u64,
     end: u64,
+    synced: u64,
     file: Option<Box<dyn File>>,
 }
 
@@ -48,7 +50,7 @@ impl Journal {
     /// The journal of this name in this folder; touches nothing.
     pub(super) fn new(disk: SharedDisk, folder: &Path, name: &str, magic: [u8; MAGIC_BYTES]) -> Journal {
         let path = folder.join(name);
-        Journal { disk, folder: folder.to_owned(), path, magic, number: 0, end: 0, file: None }
+        Journal { disk, folder: folder.to_owned(), path, magic, number: 0, end: 0, synced: 0, file: None }
     }
 
     /// Bytes that are known to be good.
@@ -80,15 +82,17 @@ impl Journal {
         if anew {
             self.number = number;
             self.end = HEADER_BYTES as u64;
+            self.synced = self.end;
         }
         if file.len()? < self.end {
             return Err(self.damaged(format!("it is shorter than the {} bytes it had", self.end)));
         }
         let bytes = read_from(file.as_ref(), self.end)?;
-        let (records, good) = self.cut(&bytes);
+        let (records, good, synced) = self.cut(&bytes);
         if to_write {
             self.check_rest(&bytes, good)?;
         }
+        self.synced = self.synced.max(synced);
         self.end += good as u64;
         if to_write && good < bytes.len() {
             file.set_len(self.end)?;
@@ -115,42 +119,47 @@ impl Journal {
         }
     }
 
-    /// The whole records at the start of these bytes, which lie at `end`, and how many bytes they take.
-    fn cut(&self, bytes: &[u8]) -> (Vec<Vec<u8>>, usize) {
+    /// The whole records at the start of these bytes, which lie at `end`, how many bytes they take, and up to where
+    /// they say the file was synced.
+    fn cut(&self, bytes: &[u8]) -> (Vec<Vec<u8>>, usize, u64) {
         let mut records = Vec::new();
         let mut good = 0;
-        while let Some(body) = bytes.get(good..).and_then(|rest| self.record(rest, self.end + good as u64)) {
+        let mut highest = 0;
+        while let Some((synced, body)) = bytes.get(good..).and_then(|rest| self.record(rest, self.end + good as u64)) {
             good += RECORD_HEAD_BYTES + body.len();
             records.push(body.to_vec());
+            highest = highest.max(synced);
         }
-        (records, good)
+        (records, good, highest)
     }
 
-    /// What follows the good records is the half-written end, or else damage: then a good record comes behind it.
+    /// What follows the good records was never synced, or else is damage: then a record behind it says so.
     fn check_rest(&self, bytes: &[u8], good: usize) -> Result<(), ProfileError> {
         let marker = self.marker().to_be_bytes();
         let rest = bytes.get(good..).unwrap_or_default();
         for (at, _) in rest.windows(marker.len()).enumerate().filter(|(_, window)| *window == marker) {
             let offset = self.end + (good + at) as u64;
-            if rest.get(at..).and_then(|rest| self.record(rest, offset)).is_some() {
-                let bad = self.end + good as u64;
-                return Err(self.damaged(format!("the record at byte {bad} does not check, the one at {offset} does")));
+            let bad = self.end + good as u64;
+            let later = rest.get(at..).and_then(|rest| self.record(rest, offset));
+            if later.is_some_and(|(synced, _)| synced > bad) {
+                return Err(self.damaged(format!("the record at byte {bad} does not check, and was synced")));
             }
         }
         Ok(())
     }
 
-    fn record<'a>(&self, bytes: &'a [u8], offset: u64) -> Option<&'a [u8]> {
+    fn record<'a>(&self, bytes: &'a [u8], offset: u64) -> Option<(u64, &'a [u8])> {
         let (head, rest) = bytes.split_at_checked(RECORD_HEAD_BYTES)?;
         let (marker, head) = head.split_first_chunk::<4>()?;
         let (length, head) = head.split_first_chunk::<4>()?;
-        let (sum, _) = head.split_first_chunk::<4>()?;
+        let (sum, head) = head.split_first_chunk::<4>()?;
+        let synced = u64::from_be_bytes(head.try_into().ok()?);
         let length = u32::from_be_bytes(*length) as usize;
         if u32::from_be_bytes(*marker) != self.marker() || length > BODY_BYTES_MAX {
             return None;
         }
         let body = rest.get(..length)?;
-        (checksum(offset, body) == u32::from_be_bytes(*sum)).then_some(body)
+        (checksum(offset, synced, body) == u32::from_be_bytes(*sum)).then_some((synced, body))
     }
 
     /// A marker is never zero, so that zeros are no record.
@@ -176,7 +185,11 @@ impl Journal {
     /// Makes everything written so far durable, whoever wrote it.
     pub(super) fn sync(&mut self) -> Result<(), ProfileError> {
         match self.file.as_mut() {
-            Some(file) => Ok(file.sync()?),
+            Some(file) => {
+                file.sync()?;
+                self.synced = self.end;
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -184,6 +197,7 @@ impl Journal {
     /// Cuts what was written behind this byte, and forgets what was read: the next reading begins anew.
     pub(super) fn go_back(&mut self, end: u64) -> Result<(), ProfileError> {
         self.number = 0;
+        self.synced = self.synced.min(end);
         let Some(mut file) = self.file.take() else { return Ok(()) };
         if file.len()? > end { Ok(file.set_len(end)?) } else { Ok(()) }
     }
@@ -195,7 +209,8 @@ impl Journal {
         if self.disk.exists(&beside)? {
             self.disk.remove(&beside)?;
         }
-        let old = self.number;
+        let old = (self.number, self.synced);
+        self.synced = HEADER_BYTES as u64;
         self.number = random_number().map_err(ProfileError::Disk)?;
         let mut bytes = [self.magic.as_slice(), &self.number.to_be_bytes()].concat();
         bytes.extend(crc32c::crc32c(&bytes).to_be_bytes());
@@ -205,10 +220,11 @@ impl Journal {
             Ok(file) => {
                 self.file = Some(file);
                 self.end = bytes.len() as u64;
+                self.synced = self.end;
                 Ok(())
             }
             Err(error) => {
-                self.number = old;
+                (self.number, self.synced) = old;
                 Err(error.into())
             }
         }
@@ -228,7 +244,8 @@ impl Journal {
         for body in bodies {
             bytes.extend(self.marker().to_be_bytes());
             bytes.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
-            bytes.extend(checksum(offset, body).to_be_bytes());
+            bytes.extend(checksum(offset, self.synced, body).to_be_bytes());
+            bytes.extend(self.synced.to_be_bytes());
             bytes.extend(body);
             offset += (RECORD_HEAD_BYTES + body.len()) as u64;
         }
@@ -245,8 +262,9 @@ impl Journal {
     }
 }
 
-fn checksum(offset: u64, body: &[u8]) -> u32 {
+fn checksum(offset: u64, synced: u64, body: &[u8]) -> u32 {
     let start = crc32c::crc32c(&offset.to_be_bytes());
+    let start = crc32c::crc32c_append(start, &synced.to_be_bytes());
     let start = crc32c::crc32c_append(start, &(body.len() as u64).to_be_bytes());
     crc32c::crc32c_append(start, body)
 }

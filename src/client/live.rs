@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::{Connection, Endpoint, SendStream, VarInt};
@@ -25,6 +26,9 @@ use crate::wire::{WireError, codec};
 
 /// Frames that wait for one stream's writer.
 const WRITES_QUEUED_MAX: usize = 64;
+
+/// A goodbye leaves at once; whether it arrives is not waited for.
+const GOODBYE: Duration = Duration::from_millis(5);
 
 /// What happens on a connection, for the engine.
 #[derive(Debug)]
@@ -196,7 +200,7 @@ impl Live {
     pub(super) async fn close(&self) {
         self.connection.close(VarInt::from_u32(u32::from(Code::Goodbye.number())), b"");
         // Who does not hear it finds out by the idle time-out.
-        drop(tokio::time::timeout(std::time::Duration::from_millis(50), self.endpoint.wait_idle()).await);
+        drop(tokio::time::timeout(GOODBYE, self.endpoint.wait_idle()).await);
     }
 
     /// Ends the connection because the server broke the protocol.

@@ -322,8 +322,8 @@ impl Receiving {
     }
 
     /// Whether the server owes an answer to acks.
-    pub(super) fn awaits_answer(&self) -> bool {
-        self.inbox.awaits_answer()
+    pub(super) fn expects_answer(&self) -> bool {
+        self.inbox.expects_answer()
     }
 
     /// When to come back although nothing happened.

@@ -9,25 +9,34 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::client::error::{OutboxError, ProfileError, Refusal};
+use crate::client::answer::{outcome, read_answer};
+use crate::client::error::{ConnectError, OutboxError, ProfileError};
 use crate::client::event::Event;
 use crate::client::live::Live;
 use crate::client::outbox_file::OutboxFile;
-use crate::client::stream::refusal;
 use crate::client::types::{OutboxEntry, Outcome};
-use crate::core::outbox::{Answer, Change, Drain, Entry, Outbox, Settled};
+use crate::clock;
+use crate::core::outbox::{Answer, Change, Drain, Entry, Outbox};
 use crate::disk::{Lock, SharedDisk};
 use crate::ids::{ClientSeq, Epoch, GroupId, MessageId, Tag};
 use crate::limits::{OUTBOX_BYTES_MAX, OUTBOX_ENTRIES_MAX};
-use crate::wire::code::{Class, Code};
 use crate::wire::codec::RawFrame;
-use crate::wire::frame::{self, Extensions, Frame, Welcome};
+use crate::wire::frame::{self, Extensions, Welcome};
 
 const DRAIN_LOCK: &str = "drain.lock";
 /// Without a connection for so long the drain lock is left to others, in ms.
 const LOCK_KEPT_MS: u64 = 2_000;
 /// Pause after the outbox file could not be written, in ms.
 const FILE_PAUSE_MS: u64 = 1_000;
+
+/// How often the file is looked at for other processes that are at work, in ms.
+const POLL_MS: u64 = 20;
+/// How often the file is looked at where no other process showed up for a while, in ms.
+const POLL_IDLE_MS: u64 = 50;
+/// How often it is looked at for what a process that sent left behind, in ms.
+const POLL_STANDBY_MS: u64 = 200;
+/// For so long another process counts as at work after it showed up, in ms.
+const OTHERS_BUSY_MS: u64 = 2_000;
 
 /// A message to be put into the outbox.
 pub(super) struct Queue {
@@ -55,8 +64,12 @@ pub(super) struct Sending {
     lock: Option<Box<dyn Lock>>,
     /// What the last Welcome said, until it is taken in by the holder of the lock.
     welcome: Option<(ClientSeq, u32, u32)>,
-    /// Since when there is no connection; none while there is one.
+    connected: bool,
+    /// Since when connecting fails; none while there is a connection, or none was tried.
     alone_since: Option<u64>,
+    /// When another process of the profile last showed up here.
+    others_at: u64,
+    ended: Option<ConnectError>,
     /// Answers were written and not synced.
     unsynced: bool,
     not_before: u64,
@@ -67,7 +80,7 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    pub(super) fn new(disk: SharedDisk, folder: PathBuf, epoch: Epoch, now_ms: u64) -> Sending {
+    pub(super) fn new(disk: SharedDisk, folder: PathBuf, epoch: Epoch) -> Sending {
         let file = OutboxFile::new(disk.clone(), &folder);
         Sending {
             disk,
@@ -76,7 +89,10 @@ impl Sending {
             kept: Some(Box::new(Kept { file, drain: Drain::default() })),
             lock: None,
             welcome: None,
-            alone_since: Some(now_ms),
+            connected: false,
+            alone_since: None,
+            others_at: 0,
+            ended: None,
             unsynced: false,
             not_before: 0,
             waiters: Vec::new(),
@@ -116,6 +132,7 @@ impl Sending {
             kept.file.step(synced, |outbox| decide(drain, outbox))
         };
         let (others, own) = self.with_file(work).await??;
+        self.note_others(&others);
         self.unsynced = !synced && (self.unsynced || !own.is_empty());
         self.tell(&others);
         self.tell(&own);
@@ -124,8 +141,15 @@ impl Sending {
 
     async fn refresh(&mut self) -> Result<(), ProfileError> {
         let changes = self.with_file(|kept| kept.file.refresh()).await??;
+        self.note_others(&changes);
         self.tell(&changes);
         Ok(())
+    }
+
+    fn note_others(&mut self, changes: &[Change]) {
+        if !changes.is_empty() {
+            self.others_at = clock::now_ms();
+        }
     }
 
     fn tell(&mut self, changes: &[Change]) {
@@ -170,9 +194,17 @@ impl Sending {
         self.take_lock(now_ms).await
     }
 
-    /// Whether other processes must be watched: one sends for them, or waits for them.
-    pub(super) fn watches_others(&self) -> bool {
-        self.lock.is_some() || !self.waiters.is_empty() || !self.drained.is_empty() || self.has_work()
+    /// How often other processes must be looked after, in ms: those one waits for, and those that are at work, more
+    /// often than those one only might have to send for. None where neither is so.
+    pub(super) fn watches_others(&self, now_ms: u64) -> Option<u64> {
+        let waits = self.lock.is_none() && (!self.waiters.is_empty() || !self.drained.is_empty() || self.has_work());
+        let busy = self.lock.is_some() && now_ms < self.others_at.saturating_add(OTHERS_BUSY_MS);
+        match &self.lock {
+            _ if waits || busy => Some(POLL_MS),
+            Some(_) => Some(POLL_IDLE_MS),
+            // Whoever sends now may end and leave something behind.
+            None => self.connected.then_some(POLL_STANDBY_MS),
+        }
     }
 
     /// Whether anything waits to be sent.
@@ -189,7 +221,7 @@ impl Sending {
         let fresh = self.alone_since.is_none_or(|since| now_ms < since + LOCK_KEPT_MS);
         if !fresh {
             self.lock = None;
-        } else if self.lock.is_none() && (self.alone_since.is_none() || self.has_work()) {
+        } else if self.lock.is_none() && (self.connected || self.has_work()) {
             self.disk.create_folder(&self.folder)?;
             self.lock = self.disk.lock(&self.folder.join(DRAIN_LOCK))?;
             if self.lock.is_some() {
@@ -214,6 +246,7 @@ impl Sending {
     /// A connection was accepted.
     pub(super) async fn connected(&mut self, welcome: &Welcome, now_ms: u64) -> Result<(), ProfileError> {
         self.alone_since = None;
+        self.connected = true;
         self.welcome = Some((welcome.highest_send, welcome.sends_unanswered_max, welcome.sends_unanswered_bytes_max));
         if self.lock.is_some() { self.take_in_welcome().await } else { self.poll(now_ms).await }
     }
@@ -231,21 +264,29 @@ impl Sending {
             kept.drain.lost();
         }
         self.welcome = None;
+        self.connected = false;
         self.alone_since.get_or_insert(now_ms);
     }
 
     /// It is over for good: others may send, and nobody here learns more.
-    pub(super) fn end(&mut self) {
+    pub(super) fn end(&mut self, error: &ConnectError) {
         self.lock = None;
+        self.connected = false;
+        self.ended = Some(error.clone());
         // Who waited may be gone.
-        self.waiters.drain(..).for_each(|(_, reply)| drop(reply.send(Err(OutboxError::Closed))));
+        self.waiters.drain(..).for_each(|(_, reply)| drop(reply.send(Err(OutboxError::Ended(error.clone())))));
         self.drained.clear();
     }
 
     // ---- sending ----------------------------------------------------------------------------------------------------
 
     /// Puts these into the outbox with one sync. What can be sent at once is marked as attempted by the same.
-    pub(super) async fn queue(&mut self, batch: Vec<Queue>, connected: bool, now_ms: u64) {
+    pub(super) async fn queue(&mut self, batch: Vec<Queue>, now_ms: u64) {
+        if let Some(error) = &self.ended {
+            let refused = || Err(OutboxError::Ended(error.clone()));
+            // Who asked may be gone.
+            return batch.into_iter().for_each(|queue| drop(queue.reply.send(refused())));
+        }
         let (entries, replies): (Vec<_>, Vec<_>) = batch
             .into_iter()
             .map(|queue| {
@@ -253,7 +294,7 @@ impl Sending {
                 (Entry { group, tag, epoch: self.epoch, payload, attempted: false }, reply)
             })
             .unzip();
-        let sends = connected && self.lock.is_some() && self.welcome.is_none();
+        let sends = self.connected && self.lock.is_some() && self.welcome.is_none();
         let added = self.step(true, move |drain, outbox| add(outbox, entries, sends.then_some(&*drain), now_ms)).await;
         match added {
             Ok(changes) => {
@@ -385,7 +426,11 @@ impl Sending {
         match (outbox.outcome(seq), outbox.entry(outbox.current(seq))) {
             // Who asked may be gone.
             (Some(settled), _) => drop(reply.send(Ok(outcome(settled)))),
-            (None, Some(_)) => self.waiters.push((seq, reply)),
+            (None, Some(_)) => match &self.ended {
+                // Who asked may be gone.
+                Some(error) => drop(reply.send(Err(OutboxError::Ended(error.clone())))),
+                None => self.waiters.push((seq, reply)),
+            },
             (None, None) => drop(reply.send(Err(OutboxError::Absent(seq)))),
         }
     }
@@ -428,31 +473,4 @@ fn add(outbox: &Outbox, entries: Vec<Entry>, drain: Option<&Drain>, now_ms: u64)
         changes.push(Change::Added(seq, entry));
     }
     Ok(changes)
-}
-
-fn read_answer(frame: &RawFrame) -> Option<Answer> {
-    if frame.kind == frame::Sent::TYPE {
-        let frame::Sent { msgid, time_ms, extensions: _ } = frame.decode().ok()?;
-        return Some(Answer::Sent { msgid, time_ms });
-    }
-    let Refusal { number, class, retry_after_ms, detail } = refusal(frame).ok()??;
-    Some(match (Code::from_number(number), class) {
-        (Some(Code::Conflict), _) => Answer::Conflict,
-        (Some(Code::NeverStored), _) => Answer::NeverStored,
-        (Some(Code::Forgotten), _) => Answer::Forgotten,
-        (Some(Code::OutOfTurn), _) => Answer::OutOfTurn,
-        (_, Class::Permanent) => Answer::Refused { number, detail },
-        (_, Class::NotDone | Class::Unknown) => Answer::Again { after_ms: retry_after_ms },
-    })
-}
-
-fn outcome(settled: &Settled) -> Outcome {
-    match settled.clone() {
-        Settled::Sent { group, msgid, time_ms } => Outcome::Sent { group, msgid, time_ms },
-        Settled::Refused { number, detail } => {
-            Outcome::Refused(Refusal { number, class: Class::Permanent, retry_after_ms: 0, detail })
-        }
-        Settled::Unknown { .. } => Outcome::Unknown,
-        Settled::Withdrawn => Outcome::Withdrawn,
-    }
 }

@@ -91,6 +91,22 @@ impl fmt::Debug for Item {
     }
 }
 
+impl fmt::Debug for Content {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Content::Text(text) => write!(out, "Text({} bytes)", text.len()),
+            Content::Created(_) => out.write_str("Created(..)"),
+            Content::Joined(user) => write!(out, "Joined({user})"),
+            Content::Left(user) => write!(out, "Left({user})"),
+            Content::Removed(user) => write!(out, "Removed({user})"),
+            Content::Renamed(_) => out.write_str("Renamed(..)"),
+            Content::RoleChanged(user, role) => write!(out, "RoleChanged({user}, {})", role.name()),
+            Content::Hidden => out.write_str("Hidden"),
+            Content::Unsupported(body) => write!(out, "Unsupported({} bytes)", body.len()),
+        }
+    }
+}
+
 /// What a member may do in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {

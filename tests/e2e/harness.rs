@@ -144,6 +144,11 @@ impl Site {
         &self.config.certs
     }
 
+    /// The disk that the people's profiles are on.
+    pub fn profiles(&self) -> &SharedDisk {
+        &self.profiles
+    }
+
     /// The disk that the server is on.
     pub fn server_disk(&self) -> SharedDisk {
         self.disk.shared()

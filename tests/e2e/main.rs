@@ -23,6 +23,7 @@ mod delivery;
 mod devices;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod harness;
+mod library;
 mod newcomer;
 mod pages;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]

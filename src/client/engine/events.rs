@@ -30,12 +30,9 @@ impl Engine {
                 | Command::Close(_) => rest.push(command),
             }
         }
-        let now_ms = clock::now_ms();
-        if !queued.is_empty()
-            && let Some(sending) = self.sending.as_mut().filter(|_| self.seen.borrow().ended.is_none())
-        {
-            let connected = matches!(self.link, Link::Up { .. });
-            sending.queue(queued, connected, now_ms).await;
+        if let Some(sending) = self.sending.as_mut().filter(|_| !queued.is_empty()) {
+            let now_ms = clock::now_ms();
+            sending.queue(queued, now_ms).await;
             report(sending.poll(now_ms).await);
         }
         let mut closing = None;
@@ -66,12 +63,7 @@ impl Engine {
         let Some(sending) = &mut self.sending else { return };
         let ended = self.seen.borrow().ended.is_some();
         match command {
-            Command::Outcome(seq, reply) => {
-                sending.wait(seq, reply).await;
-                if ended {
-                    sending.end();
-                }
-            }
+            Command::Outcome(seq, reply) => sending.wait(seq, reply).await,
             // Who asked may be gone.
             Command::Outbox(reply) => drop(reply.send(sending.listed().await)),
             Command::Withdraw(seq, reply) => drop(reply.send(sending.withdraw(seq).await)),

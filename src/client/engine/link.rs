@@ -18,6 +18,8 @@ use crate::wire::frame::Welcome;
 impl Engine {
     pub(super) fn connect(&mut self) {
         self.attempt += 1;
+        // Who has once begun to send goes on, also while another process may hold the drain lock.
+        self.wanted = true;
         let (server, who) = match &self.identity {
             Identity::Device { account, .. } => {
                 let server = Server { address: account.address.clone(), pins: account.pins.clone() };
@@ -128,7 +130,7 @@ impl Engine {
         }
         self.link = Link::Down(clock::monotonic());
         if let Some(sending) = &mut self.sending {
-            sending.end();
+            sending.end(&error);
         }
         if let Some(receiving) = &mut self.receiving {
             receiving.notify(Event::Ended(error.clone()));
@@ -150,7 +152,7 @@ impl Engine {
             if let Some(ack) = receiving.all_acks(clock::now_ms()) {
                 broken(&live, live.write_acks(&ack).await);
             }
-            while self.receiving.as_ref().is_some_and(Receiving::awaits_answer) {
+            while self.receiving.as_ref().is_some_and(Receiving::expects_answer) {
                 match tokio::time::timeout_at(deadline, self.net.recv()).await {
                     Ok(Some(NetEvent::Closed(_)) | None) | Err(_) => break,
                     // What cannot be taken in any more is taken in by the next process.

@@ -32,8 +32,6 @@ use crate::wire::WireError;
 const EVENTS_QUEUED_MAX: usize = 64;
 /// Events, or entries for the outbox, that are handled together.
 const TOGETHER_MAX: usize = 64;
-/// How often other processes of the profile are looked after, while there is reason to: a file's length is read.
-const POLL: Duration = Duration::from_millis(20);
 /// A group that is asked for is listed at most this often.
 const LIST_PAUSE: Duration = Duration::from_millis(500);
 /// How long a closing client waits for the answer to its last acks.
@@ -246,7 +244,7 @@ impl Engine {
         let sending = self.sending.as_ref().and_then(Sending::wakes_at).map(in_ms);
         let up = matches!(self.link, Link::Up { .. });
         let receiving = self.receiving.as_ref().filter(|_| up).and_then(Receiving::wakes_at).map(in_ms);
-        let poll = self.sending.as_ref().filter(|sending| sending.watches_others()).map(|_| self.polled + POLL);
+        let poll = self.poll_at(now_ms);
         let connect = match &self.link {
             Link::Down(at) if self.wants_connection() => Some(*at),
             Link::Down(_) | Link::Connecting(_) | Link::Up { .. } => None,
@@ -255,6 +253,11 @@ impl Engine {
         let known = [sending, receiving, poll, connect].into_iter().flatten().filter(|_| !ended);
         // What is due already and could not be done is tried again a little later.
         known.min().unwrap_or(now + Duration::from_secs(3600)).max(now + Duration::from_millis(1))
+    }
+
+    fn poll_at(&self, now_ms: u64) -> Option<Instant> {
+        let every = self.sending.as_ref()?.watches_others(now_ms)?;
+        Some(self.polled + Duration::from_millis(every))
     }
 
     fn wants_connection(&self) -> bool {
@@ -268,8 +271,9 @@ impl Engine {
         }
         let now = clock::monotonic();
         let now_ms = clock::now_ms();
+        let polls = self.poll_at(now_ms).is_some_and(|at| now >= at);
         if let Some(sending) = &mut self.sending {
-            if sending.watches_others() && now >= self.polled + POLL {
+            if polls {
                 self.polled = now;
                 report(sending.poll(now_ms).await);
             }

@@ -8,6 +8,10 @@
 //! Invariants: nothing is delivered that does not continue what was delivered before; nothing is acknowledged that the
 //! application did not acknowledge, nor what the server cannot have handed out on this connection.
 
+mod group;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
@@ -17,6 +21,8 @@ use crate::limits::{
     ACK_DELAY_MS_MAX, ACK_ENTRIES_MAX, CREDIT_BYTES_MAX, CREDIT_BYTES_START, CREDIT_ITEMS_MAX, CREDIT_ITEMS_START,
     PULLS_UNDER_WAY_MAX,
 };
+
+use group::{Early, Group, deliver, note, open, pullable, rise, take, to_ack};
 
 /// After this long without the expected cursor an ack counts as cut down or lost, in ms: well above what a server waits
 /// before it answers acks.
@@ -82,47 +88,6 @@ pub struct Kept {
     pub end: MessageId,
     /// The application has acknowledged up to here.
     pub acked: MessageId,
-}
-
-struct Page {
-    /// Nothing that it brings counts: it began below the cursor, where the server only lets browse.
-    void: bool,
-    end_before: MessageId,
-    rows: usize,
-    noted: MessageId,
-}
-
-enum Early {
-    Rows(Vec<Row>),
-    End(PageEnd),
-    Push(Batch),
-}
-
-#[derive(Default)]
-struct Group {
-    /// Everything visible up to here was delivered.
-    end: MessageId,
-    /// The highest msgid that was delivered or reported gone.
-    last: MessageId,
-    /// The application has acknowledged up to here.
-    acked: MessageId,
-    /// The highest cursor that the server has answered.
-    cursor: MessageId,
-    /// The highest msgid seen anywhere.
-    head: MessageId,
-    /// What the server has handed out on this connection, as far as is known.
-    covered: MessageId,
-    /// The highest ack sent on this connection.
-    ack_sent: MessageId,
-    /// Whether the cursor with which this connection began is known; until then everything waits in `early`.
-    known: bool,
-    early: VecDeque<Early>,
-    page: Option<Page>,
-    ahead: Vec<Batch>,
-    /// Not to be pulled before this time.
-    not_before: u64,
-    /// Refused for good on this connection.
-    refused: bool,
 }
 
 /// All groups of a listening device.
@@ -412,7 +377,7 @@ impl Inbox {
 
     /// Whether an ack was sent that the server has not answered.
     #[must_use]
-    pub fn awaits_answer(&self) -> bool {
+    pub fn expects_answer(&self) -> bool {
         self.groups.values().any(|group| group.known && !group.refused && group.cursor < group.ack_sent)
     }
 
@@ -423,7 +388,7 @@ impl Inbox {
             rise(group, cursor);
             group.covered = group.covered.max(cursor);
         }
-        if !self.awaits_answer() {
+        if !self.expects_answer() {
             self.answer_at = None;
         }
     }
@@ -466,61 +431,4 @@ impl Inbox {
     pub fn all_kept(&self) -> impl Iterator<Item = (GroupId, Kept)> {
         self.groups.iter().map(|(id, group)| (*id, Kept { end: group.end, acked: group.acked }))
     }
-}
-
-fn note(group: &mut Group, head: MessageId) {
-    group.head = group.head.max(head);
-    if let Some(page) = &mut group.page {
-        page.noted = page.noted.max(head);
-    }
-}
-
-/// The cursor is at least here, whoever moved it: what lies below is not delivered any more.
-fn rise(group: &mut Group, cursor: MessageId) {
-    group.cursor = group.cursor.max(cursor);
-    group.acked = group.acked.max(cursor);
-    if cursor > group.end {
-        if let Some(page) = &mut group.page {
-            page.void = true;
-        }
-        group.end = cursor;
-        group.last = group.last.max(cursor);
-    }
-}
-
-fn pullable(group: &Group) -> bool {
-    group.known && !group.refused && group.page.is_none() && group.head > group.covered
-}
-
-fn open(id: GroupId, group: &mut Group) -> Pull {
-    group.covered = group.covered.min(group.end);
-    group.page = Some(Page { void: false, end_before: group.end, rows: 0, noted: MessageId::ZERO });
-    Pull { group: id, after: group.end }
-}
-
-fn deliver(deliveries: &mut VecDeque<Delivery>, id: GroupId, group: &mut Group, row: Row) {
-    if row.msgid > group.end {
-        group.end = row.msgid;
-        group.last = row.msgid;
-        deliveries.push_back(Delivery::Item(id, row));
-    }
-}
-
-/// Takes a batch that continues what was delivered.
-fn take(deliveries: &mut VecDeque<Delivery>, id: GroupId, group: &mut Group, batch: Batch) {
-    for row in batch.rows {
-        deliver(deliveries, id, group, row);
-    }
-    group.end = group.end.max(batch.covered_to);
-    if batch.continues <= group.covered {
-        group.covered = group.covered.max(batch.covered_to);
-    }
-}
-
-/// What to acknowledge of a group, where that says anything new. Who has all that was delivered has also what is
-/// invisible behind it.
-fn to_ack(group: &Group) -> Option<MessageId> {
-    let has = if group.acked >= group.last { group.end } else { group.acked };
-    let ack = has.min(group.covered);
-    (group.known && !group.refused && ack > group.ack_sent).then_some(ack)
 }
