@@ -22,8 +22,6 @@ use crate::wire::code::Code;
 use crate::wire::codec;
 use crate::wire::frame::{Extensions, Heads, Push, PushBatch};
 
-/// Rows of one push frame: a frame has room for one more item of any size.
-const FRAME_ROWS_BYTES: usize = limits::FRAME_BYTES_MAX - limits::ITEM_BYTES_MAX - 1024;
 /// A sleep that something else ends first.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -109,7 +107,8 @@ fn frames(outgoing: &Outgoing) -> Result<Vec<Bytes>, WireError> {
     let mut batches: Vec<PushBatch> = Vec::new();
     let mut bytes = 0;
     for Pushed { push, rows } in &outgoing.pushes {
-        if bytes + rows.len() > FRAME_ROWS_BYTES && !batches.is_empty() {
+        let is_full = bytes + rows.len() > limits::FRAME_ROWS_BYTES_MAX || batches.len() >= limits::PUSH_BATCHES_MAX;
+        if is_full && !batches.is_empty() {
             frames.extend(push_frame(outgoing, std::mem::take(&mut batches))?);
             bytes = 0;
         }
