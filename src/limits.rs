@@ -109,8 +109,9 @@ pub const PULLS_UNDER_WAY_MAX: usize = 4;
 pub const STREAMS_BIDI_MAX: u32 = 16;
 /// Unidirectional streams a client may have open: acks, and one being replaced.
 pub const STREAMS_UNI_MAX: u32 = 8;
-/// Connections that call, for one device.
-pub const CALLERS_PER_DEVICE_MAX: usize = 4;
+/// Connections that call, for one device: commands in a few terminals, and some that were killed and count until their
+/// idle timeout.
+pub const CALLERS_PER_DEVICE_MAX: usize = 8;
 /// Connections of one user, of all devices.
 pub const CONNECTIONS_PER_USER_MAX: usize = 64;
 /// Connections of the server.

@@ -40,8 +40,12 @@ It prints where it listens, and its pin, on stderr; with --json one line on stdo
 /// What `serve` takes. What is not given comes from the environment, then from the settings file.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
-    /// UDP address and port; [::] is IPv6 and IPv4 [default: [::]:4433] [env: GAGGLE_LISTEN]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    /// Where to listen.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        help = "UDP address and port; [::] is IPv6 and IPv4 [default: [::]:4433] [env: GAGGLE_LISTEN]"
+    )]
     pub listen: Option<String>,
     /// Where messages are kept [default: data] [env: GAGGLE_DATA]
     #[arg(long, value_name = "DIR")]

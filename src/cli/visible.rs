@@ -55,7 +55,7 @@ pub fn lines(body: &[u8]) -> String {
     shown
 }
 
-/// Words of our own that may hold foreign text: as [`line`], with the line breaks kept.
+/// Words of our own that may hold foreign text: as [`line()`], with the line breaks kept.
 #[must_use]
 pub fn words(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

@@ -469,7 +469,7 @@ fn the_exit_codes_are_those_of_the_table() {
 }
 
 #[test]
-fn a_second_signal_ends_the_server_at_once_and_says_so() {
+fn a_signal_that_comes_while_the_server_is_held_up_ends_it_in_order() {
     let mut served = Served::start();
     served.running().signal("-STOP");
     served.running().signal("-INT");
