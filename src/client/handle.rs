@@ -1,6 +1,7 @@
 //! The handle of a client: what can be sent, awaited and listened to. The work is done by the engine task behind it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::client::engine::{Command, Engine, Identity, Parts, Seen};
 use crate::client::error::{ConnectError, EnrolError, ListenError, OutboxError, ProfileError};
-use crate::client::event::{Event, Subscription};
+use crate::client::event::{Event, Received, Subscription};
 use crate::client::hello::{Wish, enrol};
 use crate::client::inbox_file::InboxFile;
 use crate::client::journal::random_number;
@@ -61,6 +62,7 @@ impl std::fmt::Debug for Inner {
 pub struct Listener {
     events: mpsc::Receiver<Event>,
     acks: watch::Sender<u64>,
+    taken: Arc<AtomicU64>,
     inbox: u64,
     over: bool,
     _client: Client,
@@ -132,12 +134,23 @@ impl Client {
         let (events, received) = mpsc::channel(options.events_max.max(1));
         let (acks, acked) = watch::channel(0);
         let from = from.map(|from| from.number);
-        let begin = Begin { file, lock, subscription: what, me: account.user, events, acks: acked, from, lost };
+        let taken = Arc::new(AtomicU64::new(0));
+        let begin = Begin {
+            file,
+            lock,
+            subscription: what,
+            me: account.user,
+            events,
+            acks: acked,
+            taken: Arc::clone(&taken),
+            from,
+            lost,
+        };
         let receiving = Receiving::new(begin)?;
         let inbox = receiving.name();
         parts.receiving = Some(receiving);
         let client = Client::start(parts, options);
-        let listener = Listener { events: received, acks, inbox, over: false, _client: client.clone() };
+        let listener = Listener { events: received, acks, taken, inbox, over: false, _client: client.clone() };
         Ok((client, listener))
     }
 
@@ -291,6 +304,9 @@ impl Listener {
         }
         let event = self.events.recv().await;
         self.over = matches!(event, None | Some(Event::Ended(_)));
+        if let Some(Event::Item(Received { position, .. }) | Event::Gone { position, .. }) = &event {
+            self.taken.store(position.number, Ordering::Relaxed);
+        }
         event
     }
 

@@ -123,6 +123,7 @@ impl InboxFile {
             Record::Next(next) => self.next = self.next.max(next),
             Record::Acked(number) => drop(self.pass(number)),
             Record::Handed(number) => self.handed = self.handed.max(number),
+            Record::Returned(number) => self.handed = number.max(self.acked),
             Record::Group(group, kept) => {
                 let known = self.kept.entry(group).or_default();
                 known.end = known.end.max(kept.end);
@@ -207,6 +208,16 @@ impl InboxFile {
         self.journal.append(&[encode(kind::HANDED, &number)])
     }
 
+    /// At an orderly end: of what was handed out the application took only what lies up to here.
+    pub(super) fn take_back(&mut self, number: u64) -> Result<(), ProfileError> {
+        let number = number.max(self.acked);
+        if number >= self.handed {
+            return Ok(());
+        }
+        self.handed = number;
+        self.journal.append(&[encode(kind::RETURNED, &number)])
+    }
+
     /// The application has everything up to this position: says what that is in each group.
     pub(super) fn ack(&mut self, number: u64) -> Result<Vec<AckedGroup>, ProfileError> {
         let number = number.min(self.next.saturating_sub(1));
@@ -257,6 +268,7 @@ enum Record {
     Next(u64),
     Acked(u64),
     Handed(u64),
+    Returned(u64),
     Group(GroupId, Kept),
     Stored(Stored),
 }
@@ -269,6 +281,7 @@ mod kind {
     pub(super) const GROUP: u8 = 5;
     pub(super) const ITEM: u8 = 6;
     pub(super) const GONE: u8 = 7;
+    pub(super) const RETURNED: u8 = 8;
 }
 
 /// These values always have an encoding: they are numbers and bytes of bounded length.
@@ -290,6 +303,7 @@ fn decode(record: &[u8]) -> Option<Record> {
         kind::NEXT => Record::Next(read(body)?),
         kind::ACKED => Record::Acked(read(body)?),
         kind::HANDED => Record::Handed(read(body)?),
+        kind::RETURNED => Record::Returned(read(body)?),
         kind::GROUP => read(body).map(|(group, end, acked)| Record::Group(group, Kept { end, acked }))?,
         kind::ITEM => {
             let (number, group, msgid, bytes) = read::<(u64, GroupId, MessageId, Bytes)>(body)?;

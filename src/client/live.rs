@@ -19,6 +19,7 @@ use crate::client::stream::{FrameStream, StreamError, ask, refusal};
 use crate::client::types::Session;
 use crate::core::inbox::{PageEnd, Pull};
 use crate::ids::{ClientSeq, GroupId};
+use crate::limits::PAGE_ITEMS_MAX;
 use crate::wire::code::Code;
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{self, Extensions, Frame};
@@ -267,9 +268,15 @@ pub(super) async fn deliver(connection: Connection, pull: Pull, events: mpsc::Se
     }
 }
 
-/// The frame that asks for a page to deliver.
+/// The frame that asks for a page to deliver: a large one, so that whoever is far away catches up with a busy group.
 pub(super) fn page_of(pull: Pull) -> frame::Pull {
-    frame::Pull { gid: pull.group, after: pull.after, items: 0, deliver: true, extensions: Extensions::default() }
+    frame::Pull {
+        gid: pull.group,
+        after: pull.after,
+        items: PAGE_ITEMS_MAX,
+        deliver: true,
+        extensions: Extensions::default(),
+    }
 }
 
 async fn read_page(group: GroupId, mut stream: FrameStream, events: mpsc::Sender<NetEvent>) {

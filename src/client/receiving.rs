@@ -5,6 +5,8 @@
 //! the server pushes nothing more.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use tokio::sync::{mpsc, watch};
@@ -39,6 +41,8 @@ pub(super) struct Receiving {
     heads: BTreeMap<GroupId, MessageId>,
     /// Given to the application by this process up to here.
     given: u64,
+    /// The application took everything up to here out of the queue of events.
+    taken: Arc<AtomicU64>,
     /// Given to the application by an earlier process up to here.
     seen_before: u64,
     waiting: (usize, usize),
@@ -55,6 +59,8 @@ pub(super) struct Begin {
     pub(super) me: UserId,
     pub(super) events: mpsc::Sender<Event>,
     pub(super) acks: watch::Receiver<u64>,
+    /// The application took everything up to here out of the queue of events.
+    pub(super) taken: Arc<AtomicU64>,
     /// The application has everything up to here.
     pub(super) from: Option<u64>,
     pub(super) lost: bool,
@@ -62,7 +68,7 @@ pub(super) struct Begin {
 
 impl Receiving {
     pub(super) fn new(begin: Begin) -> Result<Receiving, ProfileError> {
-        let Begin { mut file, lock, subscription, me, events, acks, from, lost } = begin;
+        let Begin { mut file, lock, subscription, me, events, acks, taken, from, lost } = begin;
         // An earlier process may have given out more; what lies above the application's own position it has not kept.
         let seen_before = if from.is_some() { 0 } else { file.handed() };
         file.ack(from.unwrap_or(0))?;
@@ -80,6 +86,7 @@ impl Receiving {
             name: file.name(),
             waiting: file.waiting(),
             given: file.acked(),
+            taken,
             last_stored: file.last(),
             file: Some(Box::new(file)),
             _lock: lock,
@@ -280,6 +287,16 @@ impl Receiving {
             self.give(event);
         }
         Ok(())
+    }
+
+    /// An orderly end: what is still in the queue of events was never seen.
+    pub(super) async fn end(&mut self) {
+        let Some(mut file) = self.file.take() else { return };
+        let (taken, given) = (self.taken.load(Ordering::Relaxed).max(self.seen_before), self.given);
+        if taken < given {
+            // Where this cannot be noted, what was never seen says that it may have been.
+            drop(tokio::task::spawn_blocking(move || file.take_back(taken)).await);
+        }
     }
 
     fn acked_before(&self) -> u64 {

@@ -414,6 +414,21 @@ fn what_was_handed_out_is_known_after_a_kill() {
 }
 
 #[test]
+fn what_was_never_taken_out_of_the_queue_does_not_count_as_handed_out_after_an_orderly_end() {
+    let disk = SimulatedDisk::new();
+    let (mut file, _) = inbox(&disk);
+    file.store(vec![item(1), item(2), item(3)], &[]).unwrap();
+    file.hand(3).unwrap();
+    file.take_back(1).unwrap();
+    let (mut file, _) = inbox(&disk.kill());
+    assert_eq!((file.handed(), file.waiting().0), (1, 3));
+    file.ack(2).unwrap();
+    file.take_back(1).unwrap();
+    let (file, _) = inbox(&disk.kill());
+    assert_eq!((file.handed(), file.waiting().0), (2, 1));
+}
+
+#[test]
 fn a_damaged_inbox_begins_anew_under_another_name_and_says_so() {
     let disk = SimulatedDisk::new();
     let (mut file, _) = inbox(&disk);

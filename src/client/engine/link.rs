@@ -160,6 +160,9 @@ impl Engine {
                 }
             }
         }
+        if let Some(receiving) = &mut self.receiving {
+            receiving.end().await;
+        }
         if let Link::Up { live, .. } = &self.link {
             live.close().await;
         }
