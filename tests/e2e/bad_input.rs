@@ -257,10 +257,9 @@ async fn bad_input_on_a_request_stream_ends_that_stream_alone() {
 /// Random bytes, and frames with random changes, on each kind of stream.
 #[tokio::test]
 async fn random_bytes_on_any_stream_harm_nobody_else() {
-    let seed = 5;
-    let mut random = StdRng::seed_from_u64(seed);
+    let mut random = StdRng::seed_from_u64(5);
     let mut scene = Scene::start().await;
-    for round in 0..rounds(40) {
+    for _ in 0..rounds(40) {
         let mut bob = scene.bob.listen(scene.site.address()).await;
         for _ in 0..random.random_range(1..6) {
             let kind = random.random_range(0..120);
@@ -289,9 +288,7 @@ async fn random_bytes_on_any_stream_harm_nobody_else() {
                 break;
             }
         }
-        let closed = bob.connection.close_reason().is_some();
         bob.connection.close(0u32.into(), b"");
-        assert!(round < u64::MAX, "{closed} {seed}");
         still_serves(&mut scene).await;
     }
 }
@@ -425,6 +422,9 @@ async fn a_flood_of_sends_beyond_the_window_is_not_done_and_keeps_its_order() {
         }
     }
     still_serves(&mut scene).await;
+    // The window has moved, and the next but one would fit: it waits for the one before it all the same.
+    let early = text_frame(SENDS_UNANSWERED_MAX + 2, SENDS_UNANSWERED_MAX, scene.group, "too early");
+    assert_refused(bob.ask::<Sent>(&early).await, Code::OutOfTurn);
     for seq in SENDS_UNANSWERED_MAX + 1..=flood {
         bob.send(seq, scene.group, &format!("b{seq}")).await.unwrap();
     }
@@ -463,6 +463,7 @@ async fn a_full_channel_holds_back_and_loses_nothing() {
     let durable = scene.ada.group(scene.group).await.head.value();
 
     scene.site.simulated().hold_syncs("log");
+    let first = scene.ada.post_text(4, 4, scene.group, "held").await;
     let each = 400;
     let mut asked = Vec::new();
     for (key, raw) in &mut floods {
@@ -473,14 +474,13 @@ async fn a_full_channel_holds_back_and_loses_nothing() {
         }
         asked.push(requests);
     }
-    let first = scene.ada.post_text(4, 4, scene.group, "held").await;
     // Who only reads is served from what is durable.
     let mut reader = scene.bob.listen(address).await;
     let seen = reader.browse(scene.group, durable - 1).await;
     assert_eq!(crate::raw::msgids(&seen), [durable]);
-    for (_, raw) in &floods {
-        assert!(!raw.answers.has(|_| true), "nothing is answered before it is durable");
-    }
+    // What needs no writer is answered on ada's connection, too; had the send been answered, that would be there.
+    scene.ada.ask::<StatusInfo>(&Status { extensions: none() }).await.unwrap();
+    assert!(!scene.ada.answers.has(|frame| frame.request == first), "nothing is answered before it is durable");
 
     scene.site.simulated().release_syncs();
     for ((_, raw), requests) in floods.iter_mut().zip(asked) {

@@ -1,6 +1,7 @@
 //! Pages that say rightly whether they are the end, and acks that mean what they can.
 
 use gaggle::ids::{GroupId, MessageId};
+use gaggle::limits::BODY_BYTES_MAX;
 use gaggle::wire::code::Code;
 use gaggle::wire::frame::{Ack, AddMember, Done, Extensions, RemoveMember};
 
@@ -39,6 +40,28 @@ async fn a_page_says_more_exactly_when_there_is_more() {
             }
         }
         assert_eq!((got, count), ((2..=102).collect(), pages), "{items}");
+    }
+}
+
+/// Scenario 10: a page that ends early because its items are large says that there is more.
+#[tokio::test]
+async fn a_page_cut_short_by_its_bytes_says_more() {
+    let mut scene = Scene::start().await;
+    let body = "x".repeat(BODY_BYTES_MAX);
+    for seq in 1..=10 {
+        scene.ada.send(seq, scene.group, &body).await.unwrap();
+    }
+    for how in [Pulling::Browse, Pulling::Deliver] {
+        let mut bob = scene.bob.listen(scene.site.address()).await;
+        let (mut got, mut more) = (Vec::new(), true);
+        while more {
+            let page = bob.pull(scene.group, got.last().copied().unwrap_or(1), 0, how).await.unwrap();
+            assert!((1..=5).contains(&page.items.len()));
+            got.extend(page.msgids());
+            more = page.more;
+            assert_eq!(more, got.last() != Some(&12));
+        }
+        assert_eq!(got, (2..=12).collect::<Vec<_>>());
     }
 }
 
