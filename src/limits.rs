@@ -145,12 +145,14 @@ pub const DATAGRAM_BYTES_MAX: usize = 16 * 1024;
 /// Size of the UDP socket buffers, in bytes (measured: six times the fan-out of the default).
 pub const UDP_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
-/// Commands that wait for the writer. Full means: stop reading that stream.
+/// Commands that wait for the writer, in KiB of their bodies and one for each. Full means: stop reading that stream.
 pub const COMMANDS_QUEUED_MAX: usize = 4_096;
 /// Commands of one batch, thus of one frame of the log.
 pub const BATCH_COMMANDS_MAX: usize = 1_024;
 /// Bytes at which a batch is closed; the last command may overshoot by one item.
 pub const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Cursors that wait for the next frame: a batch is closed at so many.
+pub const BATCH_ACKS_MAX: usize = 16_384;
 /// Batches that wait for the dispatcher.
 pub const BATCHES_QUEUED_MAX: usize = 64;
 /// Durable frames that wait for the applier; a full queue makes commits wait, which bounds the overlay.
@@ -159,7 +161,8 @@ pub const FRAMES_QUEUED_MAX: usize = 64;
 pub const READS_QUEUED_MAX: usize = 256;
 /// Threads that read pages.
 pub const READER_THREADS: usize = 2;
-/// Answers and notices that wait for one connection's control stream.
+/// Requests of one connection that are not answered yet, in KiB of their bodies and one for each: a full window of sends
+/// and some.
 pub const ANSWERS_QUEUED_MAX: usize = 256;
 
 /// Notices that wait for one listener; beyond, it is closed and asks anew when it comes back.
@@ -169,8 +172,6 @@ pub const NOTICES_QUEUED_MAX: usize = 256;
 pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
 /// Largest frame of the commit log: a full batch, its rows and their keys.
 pub const LOG_FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Rows that may wait in the overlay for the applier; at the bound commits wait.
-pub const OVERLAY_ROWS_MAX: usize = 200_000;
 
 /// Earlier epochs that Welcome names.
 pub const EPOCHS_BEFORE_MAX: usize = 16;

@@ -1,54 +1,15 @@
-//! What the server tells about itself: the log on stderr, the names used in it, and plain counters.
+//! The log on stderr.
 //!
 //! No body, secret, code or whole address goes into a log line; [`peer_prefix`] is the most that is said of an address.
-//! Counters only count: nothing is decided by them.
 
 use std::fmt;
 use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use tracing_subscriber::EnvFilter;
 
-use crate::clock;
-
 /// The environment variable that sets the level: `info`, or directives such as `gaggle=debug,warn`.
 pub const LEVEL_VARIABLE: &str = "GAGGLE_LOG";
-
-/// Names of spans.
-pub mod span {
-    /// One connection, from its first packet to its end.
-    pub const CONNECTION: &str = "connection";
-    /// The thread that decides and writes.
-    pub const WRITER: &str = "writer";
-    /// The thread that moves what is durable into the index.
-    pub const APPLIER: &str = "applier";
-}
-
-/// Names of fields: the same thing has the same name in every line.
-pub mod field {
-    /// A number of the connection, counted from the start of the process.
-    pub const CONNECTION: &str = "conn";
-    /// The peer's network, never its address.
-    pub const PEER: &str = "peer";
-    /// A user, `u3`.
-    pub const USER: &str = "user";
-    /// A device, `d9`.
-    pub const DEVICE: &str = "device";
-    /// A group, `g7`.
-    pub const GROUP: &str = "group";
-    /// An item's msgid, `m42`.
-    pub const MSGID: &str = "msgid";
-    /// A place in the commit log, `l12`.
-    pub const LSN: &str = "lsn";
-    /// A code of the protocol by its name, such as `device-revoked`.
-    pub const CODE: &str = "code";
-    /// An error in words.
-    pub const ERROR: &str = "error";
-}
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -121,106 +82,6 @@ impl fmt::Display for PeerPrefix {
     }
 }
 
-/// Lets one line through in a while, so that a flood of events is not a flood of lines.
-#[derive(Debug)]
-pub struct Seldom {
-    gap: Duration,
-    state: Mutex<(Option<Instant>, u64)>,
-}
-
-impl Seldom {
-    /// One line in `gap` at most.
-    #[must_use]
-    pub const fn new(gap: Duration) -> Seldom {
-        Seldom { gap, state: Mutex::new((None, 0)) }
-    }
-
-    /// Whether to write a line now; if so, how many were kept back since the last one.
-    pub fn now(&self) -> Option<u64> {
-        self.at(clock::monotonic())
-    }
-
-    fn at(&self, now: Instant) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (last, kept_back) = *state;
-        if last.is_some_and(|last| now.saturating_duration_since(last) < self.gap) {
-            *state = (last, kept_back.saturating_add(1));
-            return None;
-        }
-        *state = (Some(now), 0);
-        Some(kept_back)
-    }
-}
-
-/// A number that only rises.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// One more.
-    pub fn one(&self) {
-        self.add(1);
-    }
-
-    /// So many more.
-    pub fn add(&self, count: u64) {
-        self.0.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// How many there were.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-macro_rules! metrics {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a server counts from its start; one for each server of a process.
-        #[derive(Debug, Default)]
-        pub struct Metrics { $($(#[$doc])* pub $name: Counter,)* }
-
-        impl Metrics {
-            /// Every name with its count now, in the order of the declaration.
-            #[must_use]
-            pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($name), self.$name.count()),)*]
-            }
-        }
-    };
-}
-
-metrics! {
-    /// Connections let in.
-    connections,
-    /// Connection attempts turned away or asked for a retry token.
-    connections_refused,
-    /// Connections closed because the peer broke the protocol.
-    connections_malformed,
-    /// Proofs that did not fit.
-    proofs_refused,
-    /// Sends stored.
-    sends,
-    /// Sends refused, for whatever reason.
-    sends_refused,
-    /// Items written to push streams.
-    items_pushed,
-    /// Items written in pages.
-    items_pulled,
-    /// Heads noted in place of items.
-    heads_noted,
-    /// Acks that moved a cursor.
-    acks,
-    /// Commands not taken because the writer's queue was full.
-    writer_full,
-    /// Batches made durable.
-    batches,
-    /// Bytes appended to the commit log.
-    log_bytes,
-    /// Appends or syncs that failed.
-    log_failures,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,18 +100,6 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_events_is_one_line_that_says_how_many_it_stands_for() {
-        let seldom = Seldom::new(Duration::from_secs(10));
-        let start = clock::monotonic();
-        assert_eq!(seldom.at(start), Some(0));
-        for second in 1..10 {
-            assert_eq!(seldom.at(start + Duration::from_secs(second)), None);
-        }
-        assert_eq!(seldom.at(start + Duration::from_secs(10)), Some(9));
-        assert_eq!(seldom.at(start + Duration::from_secs(20)), Some(0));
-    }
-
-    #[test]
     fn levels_are_checked() {
         for level in [None, Some(""), Some(" debug "), Some("gaggle=trace,warn"), Some("off")] {
             assert!(filter(level).is_ok(), "{level:?}");
@@ -258,15 +107,5 @@ mod tests {
         for level in ["gaggle=loud", "gaggle=debug=2"] {
             assert!(matches!(filter(Some(level)), Err(TelemetryError::Level { .. })), "{level}");
         }
-    }
-
-    #[test]
-    fn a_snapshot_names_every_counter() {
-        let metrics = Metrics::default();
-        metrics.sends.add(3);
-        metrics.sends.one();
-        let snapshot = metrics.snapshot();
-        assert!(snapshot.contains(&("sends", 4)));
-        assert!(snapshot.contains(&("log_failures", 0)));
     }
 }

@@ -182,6 +182,7 @@ impl From<ServeError> for CliError {
             | ServeError::Bind(_)
             | ServeError::Thread(_)
             | ServeError::FirstInvite(_)
+            | ServeError::NotOpen
             | ServeError::WriterEnded => None,
         };
         let exit = if storage == Some(StoreErrorClass::Full) { Exit::TryAgain } else { Exit::Failed };

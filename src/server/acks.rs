@@ -68,14 +68,19 @@ async fn frame(shared: &Arc<Shared>, session: &Arc<Session>, raw: &RawFrame) -> 
 
 async fn ack(shared: &Arc<Shared>, session: &Arc<Session>, ack: Ack) {
     let Some(device) = session.device else { return };
+    let (known, unknown): (Vec<_>, Vec<_>) = {
+        let tables = &shared.view.read().tables;
+        ack.entries.into_iter().partition(|(group, _)| tables.is_group_known_to(session.user, *group))
+    };
+    session.refuse_acks(unknown.into_iter().map(|(group, _)| group), Code::NoSuchGroup);
     let entries = {
         let view = shared.view.read();
         let Some(mut listening) = session.listening() else {
             drop(view);
-            session.refuse_acks(ack.entries.into_iter().map(|(group, _)| group), Code::NotListening);
+            session.refuse_acks(known.into_iter().map(|(group, _)| group), Code::NotListening);
             return;
         };
-        listening.acked(&view.tables, &ack.entries, session.connection.rtt())
+        listening.acked(&view.tables, &known, session.connection.rtt())
     };
     session.push_wake.notify_one();
     let reply = Reply::to(Recipient::Acks(Arc::clone(session)));

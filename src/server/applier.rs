@@ -29,22 +29,19 @@ impl Frames {
         Ok(Frames { sender, thread })
     }
 
-    /// Hands a frame over; waits where the queue is full. Never called by a task.
-    pub(crate) fn push(&self, frame: Arc<Frame>) {
-        let lsn = frame.lsn;
+    /// Hands a frame over; waits where the queue is full. Never called by a task. Says whether the applier is there: where
+    /// it is not, the index is in doubt.
+    pub(crate) fn push(&self, frame: Arc<Frame>) -> bool {
         #[allow(clippy::disallowed_methods, reason = "the writer's thread may wait for the applier: commits wait then")]
         let handed = self.sender.send(frame);
-        if handed.is_err() {
-            // The overlay keeps what the index does not get; the applier has said why it is gone.
-            error!(%lsn, "a frame was not applied to the index");
-        }
+        handed.is_ok()
     }
 
     /// Waits until everything is applied and flushed.
     pub(crate) fn finish(self) {
         drop(self.sender);
         if self.thread.join().is_err() {
-            error!("the applier panicked: the index is rebuilt from the log at the next start");
+            error!("the applier panicked: the index is rebuilt from the log");
         }
     }
 }
@@ -54,7 +51,7 @@ fn run(mut applier: Applier, overlay: &Overlay, frames: &Receiver<Arc<Frame>>) {
         match applier.step(&frame) {
             Ok(applied) => overlay.forget(applied),
             Err(failure) => {
-                error!(error = %failure, "the index failed: it is rebuilt from the log at the next start");
+                error!(error = %failure, "the index failed: it is rebuilt from the log");
                 return;
             }
         }

@@ -11,7 +11,7 @@ use crate::core::command::{Command, Refusal, SendCommand, Sendable};
 use crate::core::rows::Handle;
 use crate::ids::DeviceId;
 use crate::limits;
-use crate::server::request::{Recipient, Reply};
+use crate::server::request::{Recipient, Reply, places_of};
 use crate::server::session::Session;
 use crate::server::streams::FrameStream;
 use crate::server::{Shared, auth, translate};
@@ -34,7 +34,8 @@ pub(crate) async fn read(shared: Arc<Shared>, session: Arc<Session>, mut frames:
                 return error.code().unwrap_or(Code::Goodbye);
             }
         };
-        let Ok(place) = Arc::clone(&session.places).acquire_owned().await else { return Code::Goodbye };
+        let places = places_of(raw.body.len());
+        let Ok(place) = Arc::clone(&session.places).acquire_many_owned(places).await else { return Code::Goodbye };
         if let Err(code) = request(&shared, &session, &raw, place).await {
             return code;
         }

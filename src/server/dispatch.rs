@@ -11,15 +11,14 @@ use tracing::info;
 use crate::core::command::Event;
 use crate::core::rows::MemberRow;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
-use crate::server::Shared;
 use crate::server::session::Session;
 use crate::server::writer::{Batch, Told};
-use crate::store::StoreError;
+use crate::server::{ServeError, Shared};
 use crate::wire::code::Code;
 use crate::wire::frame::{DeviceNotice, Extensions, MembershipNotice, ReadMarkNotice};
 
-/// Takes batches until the writer stops; returns how it sealed the log.
-pub(crate) async fn run(shared: Arc<Shared>, mut told: mpsc::Receiver<Told>) -> Option<Result<(), StoreError>> {
+/// Takes batches until the writer stops; returns how it ended.
+pub(crate) async fn run(shared: Arc<Shared>, mut told: mpsc::Receiver<Told>) -> Result<(), ServeError> {
     while let Some(what) = told.recv().await {
         match what {
             Told::Batch(batch) => dispatch(&shared, batch),
@@ -29,10 +28,11 @@ pub(crate) async fn run(shared: Arc<Shared>, mut told: mpsc::Receiver<Told>) -> 
                     session.close(Code::OutcomeUnknown);
                 }
             }
-            Told::Stopped(sealed) => return Some(sealed),
+            Told::Stopped(Some(sealed)) => return sealed.map_err(ServeError::Seal),
+            Told::Stopped(None) => return Err(ServeError::NotOpen),
         }
     }
-    None
+    Err(ServeError::WriterEnded)
 }
 
 fn dispatch(shared: &Shared, batch: Batch) {

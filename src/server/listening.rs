@@ -56,6 +56,10 @@ pub(crate) struct Listening {
     user: UserId,
     device: DeviceId,
     machine: Listener,
+    /// What the client wants, once it has said so.
+    wanted: Option<Wanted>,
+    /// Counts its subscriptions.
+    subscriptions: u64,
     pushes: VecDeque<Pushed>,
     notices: VecDeque<Bytes>,
     fetches: Vec<Fetch>,
@@ -68,6 +72,8 @@ impl Listening {
             user,
             device,
             machine: Listener::new(),
+            wanted: None,
+            subscriptions: 0,
             pushes: VecDeque::new(),
             notices: VecDeque::new(),
             fetches: Vec::new(),
@@ -80,14 +86,27 @@ impl Listening {
 
     /// What the client wants pushed.
     pub(crate) fn subscribe(&mut self, tables: &Tables, wanted: Wanted) {
+        self.subscriptions += 1;
+        self.wanted = Some(wanted.clone());
         self.machine.subscribe(wanted, &self.sight(tables));
     }
 
-    /// The client stopped the push stream: until it subscribes again nothing is pushed.
-    pub(crate) fn stop(&mut self) {
+    /// How often the client has subscribed: a push stream belongs to the subscription it was opened under.
+    pub(crate) fn subscriptions(&self) -> u64 {
+        self.subscriptions
+    }
+
+    /// The client stopped a push stream. Unless it has subscribed since the stream was opened, nothing is pushed until it
+    /// does.
+    pub(crate) fn stopped(&mut self, tables: &Tables, opened_under: u64) {
         self.machine.stop();
         self.pushes.clear();
-        self.notices.clear();
+        if self.subscriptions == opened_under {
+            self.wanted = None;
+            self.notices.clear();
+        } else if let Some(wanted) = self.wanted.clone() {
+            self.machine.subscribe(wanted, &self.sight(tables));
+        }
     }
 
     /// New items of a group are durable.
@@ -161,8 +180,11 @@ impl Listening {
         Some(Duration::from_millis(due.saturating_sub(clock::monotonic_ms())))
     }
 
-    /// Queues a notice; says whether there was room.
+    /// Queues a notice for a client that has subscribed; says whether there was room.
     pub(crate) fn notice(&mut self, frame: Bytes) -> bool {
+        if self.wanted.is_none() {
+            return true;
+        }
         let room = self.notices.len() < limits::NOTICES_QUEUED_MAX;
         if room {
             self.notices.push_back(frame);

@@ -27,7 +27,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// Writes what waits for the push stream, as long as the connection lives.
 pub(crate) async fn run(shared: Arc<Shared>, session: Arc<Session>) -> Code {
-    let mut stream: Option<SendStream> = None;
+    let mut stream: Option<Opened> = None;
     let mut fetches = JoinSet::new();
     loop {
         let woken = session.push_wake.notified();
@@ -46,9 +46,10 @@ pub(crate) async fn run(shared: Arc<Shared>, session: Arc<Session>) -> Code {
             match write(&session, &mut stream, frames).await {
                 Written::Yes => {}
                 Written::Stopped => {
-                    stream = None;
+                    let opened_under = stream.take().map_or(0, |opened| opened.under);
+                    let view = shared.view.read();
                     if let Some(mut listening) = session.listening() {
-                        listening.stop();
+                        listening.stopped(&view.tables, opened_under);
                     }
                 }
                 Written::Gone => return Code::Goodbye,
@@ -83,18 +84,27 @@ enum Written {
     Gone,
 }
 
-async fn write(session: &Session, stream: &mut Option<SendStream>, mut frames: Vec<Bytes>) -> Written {
+/// A push stream, and the subscription that it was opened under.
+struct Opened {
+    stream: SendStream,
+    under: u64,
+}
+
+async fn write(session: &Session, stream: &mut Option<Opened>, mut frames: Vec<Bytes>) -> Written {
     let open = match stream {
         Some(open) => open,
-        None => match session.connection.open_uni().await {
-            Ok(opened) => {
-                streams::set_urgency(&opened, urgency::PUSH);
-                stream.insert(opened)
+        None => {
+            let under = session.listening().map_or(0, |listening| listening.subscriptions());
+            match session.connection.open_uni().await {
+                Ok(opened) => {
+                    streams::set_urgency(&opened, urgency::PUSH);
+                    stream.insert(Opened { stream: opened, under })
+                }
+                Err(_) => return Written::Gone,
             }
-            Err(_) => return Written::Gone,
-        },
+        }
     };
-    match open.write_all_chunks(&mut frames).await {
+    match open.stream.write_all_chunks(&mut frames).await {
         Ok(()) => Written::Yes,
         Err(quinn::WriteError::Stopped(_)) => Written::Stopped,
         Err(_) => Written::Gone,

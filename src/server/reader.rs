@@ -4,6 +4,7 @@
 //! scan of the index; what the look says wins. A page is dense within what its reader may see: a hole is a fault of the
 //! index and ends the page with an error, never as silence.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -95,8 +96,10 @@ impl Readers {
 
 fn run(view: &View, jobs: &Receiver<Job>) {
     for job in jobs {
+        // A fault of ours in one page is no reason to serve no other.
+        let page = std::panic::catch_unwind(AssertUnwindSafe(|| read(view, job.asked)));
         // Whoever asked may be gone by now.
-        drop(job.reply.send(read(view, job.asked)));
+        drop(job.reply.send(page.unwrap_or(Err(Code::Busy))));
     }
 }
 

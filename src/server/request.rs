@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crossbeam_channel::{Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::core::command::{Answer, Command};
+use crate::core::command::{Answer, Command, SendCommand};
 use crate::limits;
 use crate::server::session::Session;
 use crate::wire::code::Code;
@@ -115,6 +115,15 @@ fn hand_over(recipient: Recipient, outcome: Outcome) {
     }
 }
 
+/// Places that something with a body of so many bytes takes in a queue: one, and one for each KiB.
+pub(crate) fn places_of(body_bytes: usize) -> u32 {
+    u32::try_from(body_bytes / 1024).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+fn body_bytes(command: &Command) -> usize {
+    if let Command::Send(SendCommand { what: Ok(what), .. }) = command { what.body.len() } else { 0 }
+}
+
 /// The way to the writer: bounded, and full means that the sender of a command waits, not the runtime.
 pub(crate) struct Commands {
     /// None once the server stops.
@@ -138,7 +147,7 @@ impl Commands {
     /// Hands a command to the writer, waiting for a place where the channel is full. A writer that is gone answers
     /// by the dropped promise.
     pub(crate) async fn submit(&self, command: Command, reply: Reply) {
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let place = Arc::clone(&self.places).acquire_many_owned(places_of(body_bytes(&command))).await.ok();
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match sender {
             // There are as many places as the channel holds, so this fails only where the writer is gone.

@@ -137,15 +137,25 @@ impl Session {
         };
         let mut control = self.control();
         control.cursors.extend(moved);
-        control.refused.extend(refused.into_iter().map(|(group, why)| (group, translate::code(why).number())));
         drop(control);
-        self.control_wake.notify_one();
+        self.refuse(refused.into_iter().map(|(group, why)| (group, translate::code(why).number())));
     }
 
     /// Notes acks that are refused at once.
     pub(crate) fn refuse_acks(&self, groups: impl Iterator<Item = GroupId>, code: Code) {
-        self.control().refused.extend(groups.map(|group| (group, code.number())));
+        self.refuse(groups.map(|group| (group, code.number())));
+    }
+
+    /// The groups are whatever the peer named, so their number is bounded here: who reads none of it is closed.
+    fn refuse(&self, refused: impl Iterator<Item = (GroupId, u16)>) {
+        let mut control = self.control();
+        control.refused.extend(refused);
+        let is_flooded = control.refused.len() > limits::ACK_ENTRIES_MAX;
+        drop(control);
         self.control_wake.notify_one();
+        if is_flooded {
+            self.close(Code::SlowDown);
+        }
     }
 
     /// Queues a notice for a listener. One that reads none of them is closed, so that it comes back and asks anew.

@@ -21,7 +21,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::core::command::{Answer, Command};
 use crate::core::rows::Meta;
-use crate::core::state::{State, Turns};
+use crate::core::state::State;
 use crate::disk::SharedDisk;
 use crate::limits;
 use crate::server::admission::{Admission, Arrival, Bounds};
@@ -58,6 +58,9 @@ pub enum ServeError {
     /// The socket.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The log had failed and did not open again before the server was stopped.
+    #[error("the log had failed and was not open again; what was answered is kept: mend the disk and start the server")]
+    NotOpen,
     /// A thread could not be started.
     #[error("failed to start a thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -77,7 +80,7 @@ pub struct Server {
     first_invite: Option<(PathBuf, Link)>,
     accepting: tokio::task::JoinHandle<()>,
     /// None once its end was seen.
-    dispatcher: Option<tokio::task::JoinHandle<Option<Result<(), StoreError>>>>,
+    dispatcher: Option<tokio::task::JoinHandle<Result<(), ServeError>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -113,7 +116,7 @@ impl Server {
         let (commands, received) = Commands::new();
         let (told, batches) = mpsc::channel(limits::BATCHES_QUEUED_MAX);
         let log_bytes = Arc::new(AtomicU64::new(0));
-        let state = State::new(config.members, Turns::default());
+        let state = State::new(config.members);
         let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::clone(&log_bytes));
         let (readers, mut threads) = Readers::start(&view).map_err(ServeError::Thread)?;
         threads.push(thread("writer", move || writer::run(writer, &received, &told))?);
@@ -140,13 +143,21 @@ impl Server {
             sessions: AtomicU64::new(1),
         });
         let dispatcher = Some(tokio::spawn(dispatch::run(Arc::clone(&shared), batches)));
-        let first_invite = first_invite(&shared).await?;
         let accepting = tokio::spawn(accept(Arc::clone(&shared), endpoint.clone()));
+        let mut server = Server { shared, endpoint, bound, first_invite: None, accepting, dispatcher, threads };
+        match first_invite(&server.shared).await {
+            Ok(made) => server.first_invite = made,
+            Err(error) => {
+                // What is said is why it did not start; whether it stopped well changes nothing about that.
+                drop(server.stop().await);
+                return Err(error);
+            }
+        }
         if let Some(advice) = bound.small_buffers() {
             info!("{advice}");
         }
-        info!(address = %bound.address, families = %bound.families, pin = %shared.pin, "serving");
-        Ok(Server { shared, endpoint, bound, first_invite, accepting, dispatcher, threads })
+        info!(address = %server.bound.address, families = %server.bound.families, pin = %server.shared.pin, "serving");
+        Ok(server)
     }
 
     /// Where it listens, and how.
@@ -179,8 +190,8 @@ impl Server {
         let ended = dispatcher.await;
         self.dispatcher = None;
         match ended {
-            Ok(Some(Err(error))) => ServeError::Seal(error),
-            Ok(_) | Err(_) => ServeError::WriterEnded,
+            Ok(Err(error)) => error,
+            Ok(Ok(())) | Err(_) => ServeError::WriterEnded,
         }
     }
 
@@ -193,8 +204,8 @@ impl Server {
         endpoint.set_server_config(None);
         shared.commands.close();
         let sealed = match dispatcher {
-            Some(dispatcher) => dispatcher.await.unwrap_or(None),
-            None => None,
+            Some(dispatcher) => dispatcher.await.unwrap_or(Err(ServeError::WriterEnded)),
+            None => Err(ServeError::WriterEnded),
         };
         tokio::time::sleep(if shared.registry.all().is_empty() { Duration::ZERO } else { DRAIN_TIME }).await;
         for session in shared.registry.all() {
@@ -211,10 +222,7 @@ impl Server {
         if !joined.await.unwrap_or(false) {
             warn!("a thread panicked");
         }
-        match sealed {
-            Some(sealed) => sealed.map_err(ServeError::Seal),
-            None => Err(ServeError::WriterEnded),
-        }
+        sealed
     }
 }
 

@@ -53,7 +53,8 @@ pub(crate) enum Told {
     /// The store was opened anew: what sessions were told before may be less than what turned out to be kept.
     Reopened,
     /// The log is sealed; nothing follows.
-    Stopped(Result<(), StoreError>),
+    /// None: the store was not open, so that there was nothing to seal.
+    Stopped(Option<Result<(), StoreError>>),
 }
 
 /// Why a batch was not kept.
@@ -117,6 +118,9 @@ pub(crate) struct Writer {
     log_bytes: Arc<AtomicU64>,
     acks: BTreeMap<DeviceId, WaitingAcks>,
     acks_since: Option<Instant>,
+    acks_waiting: usize,
+    /// The applier is gone, so that the index has to be rebuilt.
+    index_failed: bool,
     answers: Vec<(Reply, Answer)>,
     sends: Vec<(DeviceId, ClientSeq)>,
     events: Vec<Event>,
@@ -136,6 +140,8 @@ impl Writer {
             log_bytes,
             acks: BTreeMap::new(),
             acks_since: None,
+            acks_waiting: 0,
+            index_failed: false,
             answers: Vec::new(),
             sends: Vec::new(),
             events: Vec::new(),
@@ -163,7 +169,9 @@ impl Writer {
 
     /// Whether the batch should be closed.
     pub(crate) fn is_full(&self) -> bool {
-        self.answers.len() >= limits::BATCH_COMMANDS_MAX || self.bytes >= limits::BATCH_BYTES_MAX
+        self.answers.len() >= limits::BATCH_COMMANDS_MAX
+            || self.bytes >= limits::BATCH_BYTES_MAX
+            || self.acks_waiting >= limits::BATCH_ACKS_MAX
     }
 
     /// When acks must be written even if nothing else is.
@@ -188,6 +196,9 @@ impl Writer {
         };
         self.state.pending_is_durable();
         self.clear_batch();
+        if std::mem::take(&mut self.index_failed) {
+            self.close_store();
+        }
         let answers = std::mem::take(&mut self.answers);
         let answers = answers.into_iter().map(|(reply, answer)| (reply, Outcome::Decided(answer))).collect();
         Some(Batch { answers, events: std::mem::take(&mut self.events), items })
@@ -202,12 +213,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Seals the log, and lets the index catch up.
-    fn seal(self) -> Result<(), StoreError> {
-        let Some(mut open) = self.open else { return Ok(()) };
+    /// Seals the log, and lets the index catch up; none where the store is not open.
+    fn seal(self) -> Option<Result<(), StoreError>> {
+        let mut open = self.open?;
         let sealed = open.log.seal();
         open.finish();
-        sealed.map(drop)
+        Some(sealed.map(drop))
     }
 
     /// Makes the batch durable, then publishes it. A batch without writes (all resends or refusals) needs no frame:
@@ -222,7 +233,7 @@ impl Writer {
         log.sync()?;
         let frame = Arc::new(Frame { lsn, ops: kept.ops });
         self.view.publish(&self.writes, Arc::clone(&frame));
-        frames.push(frame);
+        self.index_failed = !frames.push(frame);
         self.log_bytes.store(log.disk_bytes(), Ordering::Relaxed);
         Ok(kept.items)
     }
@@ -242,6 +253,7 @@ impl Writer {
         let new = || WaitingAcks { session: Arc::clone(&session), entries: BTreeMap::new() };
         let waiting = self.acks.entry(device).or_insert_with(new);
         waiting.session = session;
+        self.acks_waiting += entries.len();
         for (group, msgid) in entries {
             let entry = waiting.entries.entry(group).or_insert(msgid);
             *entry = (*entry).max(msgid);
@@ -251,6 +263,7 @@ impl Writer {
 
     fn decide_acks(&mut self, now_ms: u64) {
         self.acks_since = None;
+        self.acks_waiting = 0;
         for (device, waiting) in std::mem::take(&mut self.acks) {
             let entries = waiting.entries.into_iter().collect();
             self.decide(Command::Ack { device, entries }, Reply::to(Recipient::Acks(waiting.session)), now_ms);
@@ -259,9 +272,7 @@ impl Writer {
 
     fn fail(&mut self, failure: &WriteError) -> Batch {
         error!(error = %failure, "the log failed: sends answer outcome-unknown until it opens again");
-        if let Some(open) = self.open.take() {
-            open.finish();
-        }
+        self.close_store();
         self.state.drop_pending();
         for (device, seq) in std::mem::take(&mut self.sends) {
             self.state.hold_from(device, seq);
@@ -271,6 +282,12 @@ impl Writer {
         let answers = std::mem::take(&mut self.answers);
         let answers = answers.into_iter().map(|(reply, _)| (reply, Outcome::Failed(Code::OutcomeUnknown))).collect();
         Batch { answers, events: Vec::new(), items: BTreeMap::new() }
+    }
+
+    fn close_store(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.finish();
+        }
     }
 
     fn clear_batch(&mut self) {

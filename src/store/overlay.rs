@@ -12,7 +12,6 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use bytes::Bytes;
 
 use crate::ids::Lsn;
-use crate::limits::OVERLAY_ROWS_MAX;
 use crate::store::engine::Op;
 use crate::store::log::Frame;
 use crate::store::tree::Tree;
@@ -127,12 +126,6 @@ impl Overlay {
     #[must_use]
     pub fn rows(&self) -> usize {
         self.read().rows
-    }
-
-    /// Whether commits have to wait for the applier.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.rows() >= OVERLAY_ROWS_MAX
     }
 }
 

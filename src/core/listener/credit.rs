@@ -95,11 +95,6 @@ impl Credit {
         self.release_where(|item| up_to.get(&item.group).is_some_and(|acked| item.msgid <= *acked))
     }
 
-    /// Frees what was not written after all.
-    pub(super) fn refund(&mut self, group: GroupId, first: MessageId, last: MessageId) {
-        self.release_where(|item| item.group == group && first <= item.msgid && item.msgid <= last);
-    }
-
     fn release_where(&mut self, is_free: impl Fn(&Flying) -> bool) -> Option<u64> {
         let mut oldest_ms = None;
         let mut out = Amount::default();
@@ -123,8 +118,11 @@ impl Credit {
         }
     }
 
-    /// When the oldest item in flight will be overdue.
+    /// When the oldest item in flight will be overdue; none where the credit cannot fall any further.
     pub(super) fn stalls_at_ms(&self, rtt_ms: u64) -> Option<u64> {
+        if self.in_force == START {
+            return None;
+        }
         self.flying.front().map(|oldest| oldest.pushed_ms.saturating_add(stall_ms(rtt_ms)))
     }
 }

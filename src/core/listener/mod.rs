@@ -115,8 +115,8 @@ struct Handed {
     told: MessageId,
     /// Pages under way that deliver.
     pages: u32,
-    /// Whether rows are being read for a push.
-    is_fetching: bool,
+    /// Items that are being read for a push; zero: none.
+    fetching: u32,
 }
 
 /// The hand-out of one connection.
@@ -128,6 +128,8 @@ pub struct Listener {
     behind: BTreeSet<GroupId>,
     /// Heads to tell.
     heads: BTreeMap<GroupId, MessageId>,
+    /// Items that are being read for pushes, in all groups.
+    fetching: u32,
 }
 
 impl Default for Listener {
@@ -146,6 +148,7 @@ impl Listener {
             credit: Credit::new(),
             behind: BTreeSet::new(),
             heads: BTreeMap::new(),
+            fetching: 0,
         }
     }
 
@@ -160,16 +163,15 @@ impl Listener {
         }
     }
 
-    /// The client has stopped the push stream: nothing is pushed until it subscribes again, and nobody knows what of
-    /// the stream it has read.
+    /// The client has stopped the push stream: nothing is pushed until it subscribes again. As nobody knows what of the
+    /// stream it has read, what was handed begins again at the durable cursors.
     pub fn stop(&mut self) {
         self.wanted = None;
         self.credit = Credit::new();
         self.behind.clear();
         self.heads.clear();
-        for state in self.groups.values_mut() {
-            state.told = MessageId::ZERO;
-        }
+        self.groups.clear();
+        self.fetching = 0;
     }
 
     /// Items of a group were committed, in order and without a hole; the committed view has them.
@@ -184,7 +186,7 @@ impl Listener {
         if self.wanted.is_none() {
             return;
         }
-        let is_fetching = self.state(group, sight).is_some_and(|state| state.is_fetching);
+        let is_fetching = self.state(group, sight).is_some_and(|state| state.fetching > 0);
         if is_fetching || !self.is_wanted(group) {
             self.fall_behind(group, sight);
         } else {
@@ -196,8 +198,8 @@ impl Listener {
     pub fn fetched(&mut self, fetched: &Fetched<'_>, moment: Moment, sight: &impl Sight, effects: &mut Vec<Effect>) {
         let group = fetched.group;
         let is_wanted = self.is_wanted(group);
+        self.fetch_ended(group);
         let Some(state) = self.state(group, sight) else { return };
-        state.is_fetching = false;
         let before = state.handed;
         if !is_wanted || state.pages > 0 {
             return;
@@ -222,20 +224,14 @@ impl Listener {
 
     /// The rows could not be read now: the client is told the head and pulls.
     pub fn fetch_failed(&mut self, group: GroupId, sight: &impl Sight) {
-        if let Some(state) = self.state(group, sight) {
-            state.is_fetching = false;
-            self.fall_behind(group, sight);
-        }
+        self.fetch_ended(group);
+        self.fall_behind(group, sight);
     }
 
-    /// A push could not be written, and none after it in its group: nothing of it counts as handed.
-    pub fn push_failed(&mut self, push: &Push, sight: &impl Sight) {
-        self.credit.refund(push.group, push.first, push.last);
-        if let Some(state) = self.state(push.group, sight) {
-            let cursor = sight.cursor(push.group).unwrap_or_default();
-            state.handed = state.handed.min(push.continues).max(cursor);
+    fn fetch_ended(&mut self, group: GroupId) {
+        if let Some(state) = self.groups.get_mut(&group) {
+            self.fetching -= std::mem::take(&mut state.fetching);
         }
-        self.fall_behind(push.group, sight);
     }
 
     /// Acks came. They are clamped to what was handed; the result goes to the writer as it is, groups that the user may
@@ -295,12 +291,6 @@ impl Listener {
             }
         }
         heads
-    }
-
-    /// Whether there are heads to tell.
-    #[must_use]
-    pub fn has_heads(&self) -> bool {
-        !self.heads.is_empty()
     }
 
     /// What was handed of a group on this connection.
@@ -369,7 +359,7 @@ impl Listener {
     fn fall_behind(&mut self, group: GroupId, sight: &impl Sight) {
         let is_wanted = self.is_wanted(group);
         let Some(state) = self.state(group, sight) else { return };
-        let (head, is_moving) = (sight.head(group), state.pages > 0 || state.is_fetching);
+        let (head, is_moving) = (sight.head(group), state.pages > 0 || state.fetching > 0);
         if head <= state.handed {
             self.behind.remove(&group);
             return;
@@ -383,20 +373,28 @@ impl Listener {
         }
     }
 
-    /// Fetches a small gap where there is credit, else tells the head.
+    /// Fetches a small gap where there is credit for it beside the fetches under way, else tells the head.
     fn catch_up(&mut self, group: GroupId, sight: &impl Sight, effects: &mut Vec<Effect>) {
         self.fall_behind(group, sight);
-        if !self.behind.contains(&group) || self.credit.is_spent() {
+        if !self.behind.contains(&group) || !self.may_fetch() {
             return;
         }
         let most = self.credit.left();
         let Some(state) = self.state(group, sight) else { return };
         let gap = sight.head(group).value().saturating_sub(state.handed.value());
-        if state.pages == 0 && !state.is_fetching && gap <= NEAR_HEAD_ITEMS {
-            state.is_fetching = true;
-            effects.push(Effect::Fetch { group, after: state.handed, most });
+        if state.pages == 0 && state.fetching == 0 && gap <= NEAR_HEAD_ITEMS {
+            state.fetching = u32::try_from(gap).unwrap_or(u32::MAX).max(1);
+            let (after, fetching) = (state.handed, state.fetching);
+            self.fetching += fetching;
+            effects.push(Effect::Fetch { group, after, most });
             self.heads.remove(&group);
         }
+    }
+
+    /// Whether the credit is more than what is being read for it already: else one ack would have every group behind
+    /// read, and most of it for nothing.
+    fn may_fetch(&self) -> bool {
+        !self.credit.is_spent() && self.fetching < self.credit.left().items
     }
 
     fn catch_up_all(&mut self, sight: &impl Sight, effects: &mut Vec<Effect>) {
@@ -419,7 +417,7 @@ impl Listener {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(new) => {
                 let handed = sight.cursor(group)?;
-                Some(new.insert(Handed { handed, told: MessageId::ZERO, pages: 0, is_fetching: false }))
+                Some(new.insert(Handed { handed, told: MessageId::ZERO, pages: 0, fetching: 0 }))
             }
         }
     }

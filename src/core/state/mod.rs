@@ -21,7 +21,7 @@ mod sends;
 mod turns;
 
 pub use rates::{Rate, Settings, Who};
-pub use turns::Turns;
+use turns::Turns;
 
 use crate::core::command::{Answer, Command, Event};
 use crate::core::rows::Write;
@@ -52,10 +52,10 @@ pub struct State {
 }
 
 impl State {
-    /// A state with nothing pending. `turns` are those of the state before it, where the store was reopened.
+    /// A state with nothing pending.
     #[must_use]
-    pub fn new(settings: Settings, turns: Turns) -> State {
-        State { settings, pending: Pending::default(), rates: Rates::default(), turns }
+    pub fn new(settings: Settings) -> State {
+        State { settings, pending: Pending::default(), rates: Rates::default(), turns: Turns::default() }
     }
 
     /// Decides a command. `tables` is the committed view, which must hold everything but the batch under way.
@@ -88,12 +88,6 @@ impl State {
     /// is out of turn until this number comes again.
     pub fn hold_from(&mut self, device: DeviceId, seq: ClientSeq) {
         self.turns.hold_from(device, seq);
-    }
-
-    /// What must outlive this state when the store is reopened.
-    #[must_use]
-    pub fn into_turns(self) -> Turns {
-        self.turns
     }
 }
 

@@ -10,13 +10,13 @@ use crate::ids::{ClientSeq, DeviceId};
 /// The sends that are waited for. They outlive a reopening of the store, not the end of the process: a client's sends
 /// come in order on a new connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Turns {
+pub(super) struct Turns {
     waiting: BTreeMap<DeviceId, ClientSeq>,
 }
 
 impl Turns {
     /// Everything above this number waits for it, if nothing lower is waited for already.
-    pub fn hold_from(&mut self, device: DeviceId, seq: ClientSeq) {
+    pub(super) fn hold_from(&mut self, device: DeviceId, seq: ClientSeq) {
         let waiting = self.waiting.entry(device).or_insert(seq);
         *waiting = seq.min(*waiting);
     }
@@ -29,8 +29,7 @@ impl Turns {
     }
 
     /// Whether an earlier number is waited for.
-    #[must_use]
-    pub fn is_out_of_turn(&self, device: DeviceId, seq: ClientSeq) -> bool {
+    pub(super) fn is_out_of_turn(&self, device: DeviceId, seq: ClientSeq) -> bool {
         self.waiting.get(&device).is_some_and(|waiting| *waiting < seq)
     }
 }

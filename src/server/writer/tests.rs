@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::core::command::{SendCommand, Sendable};
 use crate::core::rows::{CodeHash, DeviceKey, Handle, Policy, SendHash};
-use crate::core::state::{Settings, Turns};
+use crate::core::state::Settings;
 use crate::disk::simulated::{Operation, SimulatedDisk};
 use crate::ids::Tag;
 
@@ -26,7 +26,7 @@ fn open(disk: &SimulatedDisk) -> World {
     let Found { store, tables, applier } = place.open(|_| {}).unwrap();
     let view = Arc::new(View::new(tables, store.engine, store.durable));
     let open = Open::start(store.log, applier, &view).unwrap();
-    let state = State::new(Settings::default(), Turns::default());
+    let state = State::new(Settings::default());
     let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::default());
     World { disk: disk.clone(), view, writer }
 }

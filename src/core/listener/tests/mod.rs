@@ -187,16 +187,6 @@ fn what_lies_between_two_stays_is_covered_and_not_pushed() {
 }
 
 #[test]
-fn a_push_that_could_not_be_written_counts_as_nothing() {
-    let mut desk = Desk::live();
-    desk.commit(5);
-    let Some(Effect::Push(push)) = desk.effects.pop() else { panic!("no push") };
-    desk.listener.push_failed(&push, &sight(&desk.world, desk.bob));
-    assert_eq!((desk.handed(), desk.heads()), (2, vec![5]));
-    assert_eq!(desk.listener.stalls_at_ms(0), None, "and costs nothing");
-}
-
-#[test]
 fn a_stopped_push_stream_is_silent_until_the_next_subscription() {
     let mut desk = Desk::live();
     desk.listener.stop();
@@ -462,5 +452,35 @@ fn a_cursor_that_rose_by_other_ways_frees_its_credit() {
     let mut desk = Desk::live();
     desk.commit(10);
     desk.listener.cursor_rose(desk.group, m(10));
-    assert_eq!(desk.listener.stalls_at_ms(0), None);
+    desk.done();
+    desk.commit(10 + u64::from(CREDIT_ITEMS_START));
+    assert_eq!(desk.done(), [(10, 11, 26, 26)]);
+}
+
+#[test]
+fn items_that_stay_unacked_wake_nobody_once_the_credit_has_fallen() {
+    let mut desk = Desk::live();
+    desk.commit(3);
+    desk.ack(3, SOON);
+    desk.commit(4);
+    let late = Moment { now_ms: SOON.now_ms + 60_000, ..SOON };
+    desk.listener.tick(late);
+    assert_eq!(desk.listener.stalls_at_ms(SOON.rtt_ms), None);
+}
+
+#[test]
+fn one_ack_has_no_more_read_than_its_credit_pays_for() {
+    let mut desk = Desk::live();
+    desk.commit(3);
+    for _ in 0..100 {
+        let group = desk.world.group(desk.anna);
+        desk.world.add(desk.anna, group, "bob");
+        desk.world.say_up_to(desk.anna, group, 12);
+    }
+    desk.listener.subscribe(Wanted::All, &sight(&desk.world, desk.bob));
+    desk.done();
+    desk.ack(3, SOON);
+    let fetches = desk.done().len();
+    assert!((1..=4).contains(&fetches), "{fetches} groups are read at once");
+    assert_eq!(desk.heads().len(), 100 - fetches, "the others are told");
 }

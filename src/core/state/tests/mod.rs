@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::core::command::{Actor, Answer, Command, Refusal, SendCommand, Sendable};
 use crate::core::rows::{CodeHash, CursorRow, DeviceKey, Handle, ItemContent, ItemRow, Policy, SendHash, Write};
-use crate::core::state::{Applied, Settings, State, Turns};
+use crate::core::state::{Applied, Settings, State};
 use crate::core::tables::Tables;
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
 
@@ -55,7 +55,7 @@ impl World {
     pub(crate) fn with(settings: Settings) -> World {
         World {
             tables: Tables::new(),
-            state: State::new(settings, Turns::default()),
+            state: State::new(settings),
             now_ms: 1_700_000_000_000,
             items: Vec::new(),
             log: Vec::new(),
@@ -87,12 +87,10 @@ impl World {
     /// The batch failed: the store is opened again, and only the turns are kept.
     pub(crate) fn fail(&mut self, sends: &[(DeviceId, ClientSeq)]) {
         self.undecided.clear();
-        let mut turns =
-            std::mem::replace(&mut self.state, State::new(Settings::default(), Turns::default())).into_turns();
+        self.state.drop_pending();
         for (device, seq) in sends {
-            turns.hold_from(*device, *seq);
+            self.state.hold_from(*device, *seq);
         }
-        self.state = State::new(Settings::default(), turns);
     }
 
     /// Decides a command in a batch of its own.
