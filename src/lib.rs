@@ -74,6 +74,10 @@
 //!   sync proves nothing about what the first one lost. Sends in doubt are answered *outcome unknown*; what their
 //!   device sends later waits for them, so that order holds. Connections are closed then: what they were told may be
 //!   less than what turned out to be kept, and coming back asks for everything anew.
+//! - **A full disk is a failed write** in this version: sends answer *outcome unknown* and settle once there is room and
+//!   the store is open again. Refusing before deciding, by a watermark on free space, comes with the index on disk; the
+//!   code `storage-full` and the door's `free_bytes` wait for it.
+//! - **An index that fails is rebuilt at once**, by opening the store anew: what is durable is in the log.
 //! - **A batch without writes needs no frame.** Resends and refusals change nothing, and everything that they answer
 //!   was durable before.
 //! - **Acks wait up to 200 ms for a frame to ride in** (the design allows 1 s). A sync costs about a millisecond; a
