@@ -58,6 +58,18 @@ enum Waiter {
     Send(ClientSeq),
 }
 
+/// Forgets who waits for an answer that nobody will take any more.
+struct Forgets<'a> {
+    live: &'a Live,
+    request: u32,
+}
+
+impl Drop for Forgets<'_> {
+    fn drop(&mut self) {
+        drop(self.live.waiter(self.request));
+    }
+}
+
 /// An accepted connection.
 pub(super) struct Live {
     pub(super) connection: Connection,
@@ -127,10 +139,10 @@ impl Live {
         tasks.spawn(accept_pushes(live.connection.clone(), events.clone()));
         tasks.spawn(watch(Arc::clone(&live), events.clone()));
         for (pull, stream) in streams.pages {
-            tasks.spawn(read_page(pull.group, stream, events.clone()));
+            tasks.spawn(read_page(live.connection.clone(), pull.group, stream, events.clone()));
         }
         if let Some(stream) = streams.list {
-            tasks.spawn(read_list(stream, events.clone()));
+            tasks.spawn(read_list(live.connection.clone(), stream, events.clone()));
         }
         (live, tasks)
     }
@@ -154,6 +166,8 @@ impl Live {
     pub(super) async fn ask<F: Frame>(&self, question: &F) -> Result<RawFrame, AskError> {
         let (answer, answered) = oneshot::channel();
         let request = self.register(Waiter::Question(answer));
+        // Who asks may stop waiting at any point.
+        let _forgets = Forgets { live: self, request };
         let bytes = codec::encode(request, question).map_err(AskError::Wire)?;
         if self.control.send(bytes).await.is_err() {
             return Err(AskError::NotAsked(self.ending()));
@@ -176,7 +190,7 @@ impl Live {
     /// Writes a send; its answer comes as an event.
     pub(super) async fn send(&self, seq: ClientSeq, send: &frame::Send) -> Result<(), WireError> {
         let request = self.register(Waiter::Send(seq));
-        let bytes = codec::encode(request, send)?;
+        let bytes = codec::encode(request, send).inspect_err(|_| drop(self.waiter(request)))?;
         // A writer that is gone is reported by the end of the connection.
         drop(self.control.send(bytes).await);
         Ok(())
@@ -206,8 +220,12 @@ impl Live {
 
     /// Ends the connection because the server broke the protocol.
     pub(super) fn fail(&self, error: &WireError) {
-        self.connection.close(VarInt::from_u32(u32::from(error.code().number())), error.to_string().as_bytes());
+        fail(&self.connection, error);
     }
+}
+
+fn fail(connection: &Connection, error: &WireError) {
+    connection.close(VarInt::from_u32(u32::from(error.code().number())), error.to_string().as_bytes());
 }
 
 async fn write_all(mut stream: SendStream, mut frames: mpsc::Receiver<Bytes>) {
@@ -246,9 +264,16 @@ async fn accept_pushes(connection: Connection, events: mpsc::Sender<NetEvent>) {
     while let Ok(stream) = connection.accept_uni().await {
         let mut stream = FrameStream::new(stream);
         // One push stream at a time: a new one comes only after the old one ended.
-        while let Ok(Some(frame)) = stream.next().await {
-            if events.send(NetEvent::Frame(frame)).await.is_err() {
-                return;
+        loop {
+            match stream.next().await {
+                Ok(Some(frame)) => {
+                    if events.send(NetEvent::Frame(frame)).await.is_err() {
+                        return;
+                    }
+                }
+                Ok(None) | Err(StreamError::Broken(_)) => break,
+                // Where it goes on nobody can tell: without the end of the connection nothing would ever come again.
+                Err(StreamError::Wire(error)) => return fail(&connection, &error),
             }
         }
     }
@@ -263,7 +288,7 @@ async fn watch(live: Arc<Live>, events: mpsc::Sender<NetEvent>) {
 /// Asks for a page and reads it.
 pub(super) async fn deliver(connection: Connection, pull: Pull, events: mpsc::Sender<NetEvent>) {
     match ask(&connection, &page_of(pull)).await {
-        Ok(stream) => read_page(pull.group, stream, events).await,
+        Ok(stream) => read_page(connection, pull.group, stream, events).await,
         Err(_) => drop(events.send(NetEvent::PageFailed(pull.group, None)).await),
     }
 }
@@ -279,10 +304,18 @@ pub(super) fn page_of(pull: Pull) -> frame::Pull {
     }
 }
 
-async fn read_page(group: GroupId, mut stream: FrameStream, events: mpsc::Sender<NetEvent>) {
+async fn read_page(connection: Connection, group: GroupId, mut stream: FrameStream, events: mpsc::Sender<NetEvent>) {
     loop {
-        let frame = stream.next().await.ok().flatten();
-        let event = frame.and_then(|frame| page_event(group, &frame).ok()).unwrap_or(NetEvent::PageFailed(group, None));
+        let event = match stream.next().await {
+            Ok(Some(frame)) => page_event(group, &frame),
+            Ok(None) | Err(StreamError::Broken(_)) => Ok(NetEvent::PageFailed(group, None)),
+            Err(StreamError::Wire(error)) => Err(error),
+        };
+        let event = match event {
+            Ok(event) => event,
+            // The same page would come in the same way again.
+            Err(error) => return fail(&connection, &error),
+        };
         let ends = !matches!(event, NetEvent::Rows(..));
         if events.send(event).await.is_err() || ends {
             return;
@@ -305,14 +338,27 @@ fn page_event(group: GroupId, frame: &RawFrame) -> Result<NetEvent, WireError> {
 pub(super) async fn list(connection: Connection, after: GroupId, events: mpsc::Sender<NetEvent>) {
     let question = frame::ListGroups { after, extensions: Extensions::default() };
     match ask(&connection, &question).await {
-        Ok(stream) => read_list(stream, events).await,
+        Ok(stream) => read_list(connection, stream, events).await,
         Err(_) => drop(events.send(NetEvent::ListFailed).await),
     }
 }
 
-async fn read_list(mut stream: FrameStream, events: mpsc::Sender<NetEvent>) {
-    let frame = stream.next().await.ok().flatten();
-    let list = frame.and_then(|frame| frame.decode::<frame::GroupList>().ok());
-    // The engine may be gone already.
-    drop(events.send(list.map_or(NetEvent::ListFailed, NetEvent::Listed)).await);
+async fn read_list(connection: Connection, mut stream: FrameStream, events: mpsc::Sender<NetEvent>) {
+    let event = match stream.next().await {
+        Ok(Some(frame)) => list_event(&frame),
+        Ok(None) | Err(StreamError::Broken(_)) => Ok(NetEvent::ListFailed),
+        Err(StreamError::Wire(error)) => Err(error),
+    };
+    match event {
+        // The engine may be gone already.
+        Ok(event) => drop(events.send(event).await),
+        Err(error) => fail(&connection, &error),
+    }
+}
+
+fn list_event(frame: &RawFrame) -> Result<NetEvent, WireError> {
+    if refusal(frame)?.is_some() {
+        return Ok(NetEvent::ListFailed);
+    }
+    Ok(NetEvent::Listed(frame.decode()?))
 }

@@ -254,10 +254,11 @@ impl Receiving {
             self.give(event);
             room -= 1;
         }
+        // Also where nothing can be done with it: what is not taken in would be told again at once, for ever.
+        let acked = *self.acks.borrow_and_update();
         if self.file.is_none() {
             return Ok(());
         }
-        let acked = *self.acks.borrow_and_update();
         let given = self.given.max(acked);
         let idle = deliveries.is_empty() && acked <= self.acked_before() && (given >= self.last_stored || room == 0);
         if idle {
@@ -343,9 +344,9 @@ impl Receiving {
         self.inbox.expects_answer()
     }
 
-    /// When to come back although nothing happened.
-    pub(super) fn wakes_at(&self) -> Option<u64> {
-        self.inbox.wakes_at()
+    /// When to come back although nothing happened, for what was not due yet at this time.
+    pub(super) fn wakes_at(&self, now_ms: u64) -> Option<u64> {
+        self.inbox.wakes_at(now_ms)
     }
 }
 

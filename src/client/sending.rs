@@ -68,7 +68,7 @@ pub(super) struct Sending {
     /// Since when connecting fails; none while there is a connection, or none was tried.
     alone_since: Option<u64>,
     /// When another process of the profile last showed up here.
-    others_at: u64,
+    others_at: Option<u64>,
     ended: Option<ConnectError>,
     /// Answers were written and not synced.
     unsynced: bool,
@@ -91,7 +91,7 @@ impl Sending {
             welcome: None,
             connected: false,
             alone_since: None,
-            others_at: 0,
+            others_at: None,
             ended: None,
             unsynced: false,
             not_before: 0,
@@ -148,7 +148,7 @@ impl Sending {
 
     fn note_others(&mut self, changes: &[Change]) {
         if !changes.is_empty() {
-            self.others_at = clock::now_ms();
+            self.others_at = Some(clock::monotonic_ms());
         }
     }
 
@@ -191,14 +191,16 @@ impl Sending {
         self.refresh().await?;
         self.waiters.retain(|(_, reply)| !reply.is_closed());
         self.drained.retain(|reply| !reply.is_closed());
-        self.take_lock(now_ms).await
+        self.take_lock(now_ms).await?;
+        if self.lock.is_some() && now_ms >= self.not_before { self.take_in_welcome(now_ms).await } else { Ok(()) }
     }
 
     /// How often other processes must be looked after, in ms: those one waits for, and those that are at work, more
     /// often than those one only might have to send for. None where neither is so.
     pub(super) fn watches_others(&self, now_ms: u64) -> Option<u64> {
         let waits = self.lock.is_none() && (!self.waiters.is_empty() || !self.drained.is_empty() || self.has_work());
-        let busy = self.lock.is_some() && now_ms < self.others_at.saturating_add(OTHERS_BUSY_MS);
+        let lately = self.others_at.is_some_and(|at| now_ms < at.saturating_add(OTHERS_BUSY_MS));
+        let busy = self.lock.is_some() && lately;
         match &self.lock {
             _ if waits || busy => Some(POLL_MS),
             Some(_) => Some(POLL_IDLE_MS),
@@ -227,17 +229,17 @@ impl Sending {
             if self.lock.is_some() {
                 // What an earlier holder wrote last may not be synced.
                 self.unsynced = true;
-                self.take_in_welcome().await?;
             }
         }
         Ok(())
     }
 
-    /// When the drain lock has to be let go for want of a connection.
-    pub(super) fn wakes_at(&self) -> Option<u64> {
+    /// When the drain lock has to be let go for want of a connection, or something is to be sent that was not due yet
+    /// at this time.
+    pub(super) fn wakes_at(&self, now_ms: u64) -> Option<u64> {
         let lock = self.alone_since.filter(|_| self.lock.is_some()).map(|since| since + LOCK_KEPT_MS);
         let kept = self.kept.as_ref().filter(|_| self.lock.is_some());
-        let send = kept.and_then(|kept| kept.drain.wakes_at(kept.file.outbox()));
+        let send = kept.and_then(|kept| kept.drain.wakes_at(kept.file.outbox(), now_ms));
         [lock, send].into_iter().flatten().min()
     }
 
@@ -248,14 +250,20 @@ impl Sending {
         self.alone_since = None;
         self.connected = true;
         self.welcome = Some((welcome.highest_send, welcome.sends_unanswered_max, welcome.sends_unanswered_bytes_max));
-        if self.lock.is_some() { self.take_in_welcome().await } else { self.poll(now_ms).await }
+        if self.lock.is_some() { self.take_in_welcome(now_ms).await } else { self.poll(now_ms).await }
     }
 
-    async fn take_in_welcome(&mut self) -> Result<(), ProfileError> {
-        let Some((highest, items, bytes)) = self.welcome.take() else { return Ok(()) };
+    /// Nothing is sent before this was written down; where it could not be, it is tried again.
+    async fn take_in_welcome(&mut self, now_ms: u64) -> Result<(), ProfileError> {
+        let Some((highest, items, bytes)) = self.welcome else { return Ok(()) };
         let taken =
             self.step::<ProfileError>(true, move |drain, outbox| Ok(drain.welcome(outbox, highest, items, bytes)));
-        taken.await.map(|_| ())
+        if let Err(error) = taken.await {
+            self.not_before = now_ms + FILE_PAUSE_MS;
+            return Err(error);
+        }
+        self.welcome = None;
+        Ok(())
     }
 
     /// The connection is gone.
@@ -317,7 +325,7 @@ impl Sending {
 
     /// Sends what is due: marked and synced first.
     pub(super) async fn pump(&mut self, live: &Live, now_ms: u64) -> Result<(), ProfileError> {
-        if self.lock.is_none() || now_ms < self.not_before {
+        if self.lock.is_none() || self.welcome.is_some() || now_ms < self.not_before {
             return Ok(());
         }
         let Some(kept) = &self.kept else { return Ok(()) };

@@ -31,7 +31,7 @@ impl Engine {
             }
         }
         if let Some(sending) = self.sending.as_mut().filter(|_| !queued.is_empty()) {
-            let now_ms = clock::now_ms();
+            let now_ms = clock::monotonic_ms();
             sending.queue(queued, now_ms).await;
             report(sending.poll(now_ms).await);
         }
@@ -75,7 +75,7 @@ impl Engine {
     // ---- what the network brings ------------------------------------------------------------------------------------
 
     pub(super) async fn happened(&mut self, events: Vec<NetEvent>) -> Result<(), ConnectError> {
-        let now_ms = clock::now_ms();
+        let now_ms = clock::monotonic_ms();
         let mut answers = Vec::new();
         let mut own = OwnItems::new();
         let mut closed = None;

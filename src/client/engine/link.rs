@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::{EVENTS_QUEUED_MAX, Engine, Identity, LAST_ACKS, Link, broken, report};
 use crate::client::connect::Server;
@@ -40,8 +41,9 @@ impl Engine {
         self.net_sender = sender;
         self.net = net;
         let (key, options) = (Arc::clone(&self.key), self.options.clone());
-        let attempt = async move { introduce(&server, &key, who, first, &options).await };
-        self.link = Link::Connecting(tokio::spawn(attempt));
+        let mut attempt = JoinSet::new();
+        attempt.spawn(async move { introduce(&server, &key, who, first, &options).await });
+        self.link = Link::Connecting(attempt);
     }
 
     pub(super) async fn connected(&mut self, result: Result<Box<Accepted>, ConnectError>) -> Result<(), ConnectError> {
@@ -71,7 +73,7 @@ impl Engine {
             seen.trouble = None;
         });
         if let Some(sending) = &mut self.sending {
-            report(sending.connected(&welcome, clock::now_ms()).await);
+            report(sending.connected(&welcome, clock::monotonic_ms()).await);
         }
         self.learn(welcome).await
     }
@@ -100,7 +102,7 @@ impl Engine {
             self.backoff.held(&self.options, clock::monotonic().duration_since(*since));
         }
         if let Some(sending) = &mut self.sending {
-            sending.lost(clock::now_ms());
+            sending.lost(clock::monotonic_ms());
         }
         if error.is_terminal() {
             return Err(error);
@@ -145,11 +147,14 @@ impl Engine {
 
     /// Tells the server what was acknowledged, and goes.
     pub(super) async fn close(&mut self) {
+        if matches!(self.link, Link::Connecting(_)) {
+            self.link = Link::Down(clock::monotonic());
+        }
         let deadline = tokio::time::Instant::from_std(clock::monotonic() + LAST_ACKS);
         let told = self.tell_listener().await;
         if let (Ok(()), Some(receiving), Link::Up { live, .. }) = (told, &mut self.receiving, &self.link) {
             let live = Arc::clone(live);
-            if let Some(ack) = receiving.all_acks(clock::now_ms()) {
+            if let Some(ack) = receiving.all_acks(clock::monotonic_ms()) {
                 broken(&live, live.write_acks(&ack).await);
             }
             while self.receiving.as_ref().is_some_and(Receiving::expects_answer) {

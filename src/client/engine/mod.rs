@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ring::signature::Ed25519KeyPair;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::client::backoff::Backoff;
 use crate::client::connect::Server;
@@ -81,7 +81,8 @@ pub(super) enum Identity {
 enum Link {
     /// No connection; the next attempt, if one is wanted, not before this.
     Down(Instant),
-    Connecting(JoinHandle<Result<Accepted, ConnectError>>),
+    /// One attempt. It ends when this is dropped: a Hello of it that came later would displace a newer listener.
+    Connecting(JoinSet<Result<Accepted, ConnectError>>),
     Up {
         live: Arc<Live>,
         _tasks: JoinSet<()>,
@@ -107,6 +108,8 @@ pub(super) struct Engine {
     /// Somebody wants a connection.
     wanted: bool,
     polled: Instant,
+    /// When it was last looked what is due.
+    looked_ms: u64,
     listed: Option<Instant>,
     listing: bool,
 }
@@ -152,6 +155,7 @@ impl Engine {
             net_sender,
             backoff: Backoff::default(),
             polled: now,
+            looked_ms: 0,
             listed: None,
             listing: false,
         }
@@ -196,7 +200,11 @@ impl Engine {
         let mut acks = self.receiving.as_ref().map(Receiving::acks);
         let connecting = async {
             match &mut self.link {
-                Link::Connecting(handle) => handle.await,
+                Link::Connecting(attempt) => match attempt.join_next().await {
+                    Some(Ok(result)) => result.map(Box::new),
+                    // The attempt itself has failed.
+                    Some(Err(_)) | None => Err(ConnectError::Closed),
+                },
                 Link::Down(_) | Link::Up { .. } => std::future::pending().await,
             }
         };
@@ -230,7 +238,7 @@ impl Engine {
                 let more = std::iter::from_fn(|| self.net.try_recv().ok());
                 Turn::Net(std::iter::once(event).chain(more.take(TOGETHER_MAX)).collect())
             }
-            result = connecting => Turn::Connected(result.unwrap_or(Err(ConnectError::Closed)).map(Box::new)),
+            result = connecting => Turn::Connected(result),
             () = room => Turn::Other,
             () = acked => Turn::Other,
             () = tokio::time::sleep_until(wake) => Turn::Other,
@@ -239,11 +247,13 @@ impl Engine {
 
     fn wakes_at(&self) -> Instant {
         let now = clock::monotonic();
-        let now_ms = clock::now_ms();
+        let now_ms = clock::monotonic_ms();
         let in_ms = |at: u64| now + Duration::from_millis(at.saturating_sub(now_ms));
-        let sending = self.sending.as_ref().and_then(Sending::wakes_at).map(in_ms);
+        // What was due when it was last looked, and is still there, waits for something else than time.
+        let sending = self.sending.as_ref().and_then(|sending| sending.wakes_at(self.looked_ms)).map(in_ms);
         let up = matches!(self.link, Link::Up { .. });
-        let receiving = self.receiving.as_ref().filter(|_| up).and_then(Receiving::wakes_at).map(in_ms);
+        let receiving = self.receiving.as_ref().filter(|_| up);
+        let receiving = receiving.and_then(|receiving| receiving.wakes_at(self.looked_ms)).map(in_ms);
         let poll = self.poll_at(now_ms);
         let connect = match &self.link {
             Link::Down(at) if self.wants_connection() => Some(*at),
@@ -270,7 +280,8 @@ impl Engine {
             return self.tell_listener().await;
         }
         let now = clock::monotonic();
-        let now_ms = clock::now_ms();
+        let now_ms = clock::monotonic_ms();
+        self.looked_ms = now_ms;
         let polls = self.poll_at(now_ms).is_some_and(|at| now >= at);
         if let Some(sending) = &mut self.sending {
             if polls {
@@ -294,7 +305,7 @@ impl Engine {
         let notices = self.sending.as_mut().map(|sending| std::mem::take(&mut sending.notices));
         let Some(receiving) = &mut self.receiving else { return Ok(()) };
         notices.into_iter().flatten().for_each(|event| receiving.notify(event));
-        Ok(receiving.settle(clock::now_ms()).await?)
+        Ok(receiving.settle(clock::monotonic_ms()).await?)
     }
 
     async fn pull_and_ack(&mut self, now_ms: u64) {

@@ -413,11 +413,12 @@ impl Inbox {
         }
     }
 
-    /// When to come back although nothing happened: for an ack, a pull, or an answer that is late.
+    /// When to come back although nothing happened: for an ack, an answer that is late, or a pull that was not due yet
+    /// when this was last asked for one. A pull that was due then waits for something else than time.
     #[must_use]
-    pub fn wakes_at(&self) -> Option<u64> {
+    pub fn wakes_at(&self, now_ms: u64) -> Option<u64> {
         let pulls = self.groups.iter().filter(|(id, group)| pullable(group) && self.wants(**id));
-        let pulls = pulls.map(|(_, group)| group.not_before).filter(|at| *at > 0);
+        let pulls = pulls.map(|(_, group)| group.not_before).filter(|at| *at > now_ms);
         pulls.chain(self.ack_at).chain(self.answer_at).min()
     }
 

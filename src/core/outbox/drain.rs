@@ -141,17 +141,12 @@ impl Drain {
         }
     }
 
-    /// When to ask [`Drain::due`] again although nothing happened; none where only events matter.
+    /// When to ask [`Drain::due`] again although nothing happened, where it was last asked at this time; none where only
+    /// events matter.
     #[must_use]
-    pub fn wakes_at(&self, outbox: &Outbox) -> Option<u64> {
+    pub fn wakes_at(&self, outbox: &Outbox, now_ms: u64) -> Option<u64> {
         let waits = outbox.entries().any(|(seq, _)| !self.under_way.contains_key(&seq));
-        (self.accepted && waits && self.not_before > 0).then_some(self.not_before)
-    }
-
-    /// Whether anything was written to this connection and not answered.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.under_way.is_empty()
+        (self.accepted && waits && self.not_before > now_ms).then_some(self.not_before)
     }
 
     /// What an answer means. An answer to what has ended already means nothing.

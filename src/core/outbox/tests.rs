@@ -204,7 +204,7 @@ fn after_something_was_not_done_nothing_later_is_sent_before_it() {
     answer(&mut outbox, &mut drain, 2, &Answer::OutOfTurn, 1_010);
     answer(&mut outbox, &mut drain, 3, &Answer::OutOfTurn, 1_010);
     assert!(send(&mut outbox, &mut drain, 1_050).is_empty(), "the server asked for a pause");
-    assert_eq!(drain.wakes_at(&outbox), Some(1_100));
+    assert_eq!(drain.wakes_at(&outbox, 0), Some(1_100));
     assert_eq!(send(&mut outbox, &mut drain, 1_100), [1, 2, 3, 4]);
 }
 
@@ -217,7 +217,7 @@ fn pauses_grow_where_the_server_names_none() {
     for _ in 0..10 {
         send(&mut outbox, &mut drain, now_ms);
         answer(&mut outbox, &mut drain, 1, &Answer::Again { after_ms: 0 }, now_ms);
-        let at = drain.wakes_at(&outbox).unwrap();
+        let at = drain.wakes_at(&outbox, 0).unwrap();
         pauses.push(at - now_ms);
         now_ms = at;
     }
