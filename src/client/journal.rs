@@ -43,6 +43,8 @@ pub(super) struct Journal {
     number: u64,
     end: u64,
     synced: u64,
+    /// Where the last record that was read begins, and its head: what a writer took back and wrote over is known by it.
+    last: Option<(u64, [u8; RECORD_HEAD_BYTES])>,
     file: Option<Box<dyn File>>,
 }
 
@@ -50,7 +52,7 @@ impl Journal {
     /// The journal of this name in this folder; touches nothing.
     pub(super) fn new(disk: SharedDisk, folder: &Path, name: &str, magic: [u8; MAGIC_BYTES]) -> Journal {
         let path = folder.join(name);
-        Journal { disk, folder: folder.to_owned(), path, magic, number: 0, end: 0, synced: 0, file: None }
+        Journal { disk, folder: folder.to_owned(), path, magic, number: 0, end: 0, synced: 0, last: None, file: None }
     }
 
     /// Bytes that are known to be good.
@@ -78,14 +80,12 @@ impl Journal {
         }
         let mut file = self.disk.open(&self.path)?;
         let number = self.header(file.as_ref())?;
-        let anew = number != self.number;
+        let anew = number != self.number || !self.still_holds_the_last(file.as_ref())?;
         if anew {
             self.number = number;
             self.end = HEADER_BYTES as u64;
             self.synced = self.end;
-        }
-        if file.len()? < self.end {
-            return Err(self.damaged(format!("it is shorter than the {} bytes it had", self.end)));
+            self.last = None;
         }
         let bytes = read_from(file.as_ref(), self.end)?;
         let (records, good, synced) = self.cut(&bytes);
@@ -93,6 +93,7 @@ impl Journal {
             self.check_rest(&bytes, good)?;
         }
         self.synced = self.synced.max(synced);
+        self.note_last(&bytes, &records, good);
         self.end += good as u64;
         if to_write && good < bytes.len() {
             file.set_len(self.end)?;
@@ -100,6 +101,30 @@ impl Journal {
         }
         self.file = Some(file);
         Ok(Caught { anew, records })
+    }
+
+    /// Whether what was read is still what the file says. Another process may have taken back what it could not sync, and
+    /// others may have written in its place: then everything is read again. What was synced does not change.
+    fn still_holds_the_last(&self, file: &dyn File) -> Result<bool, ProfileError> {
+        let length = file.len()?;
+        if length < self.synced {
+            return Err(self.damaged(format!("it is shorter than the {} bytes that were synced", self.synced)));
+        }
+        let Some((at, known)) = self.last.filter(|_| length >= self.end) else { return Ok(length >= self.end) };
+        let mut head = [0; RECORD_HEAD_BYTES];
+        file.read_at(at, &mut head)?;
+        if head != known && at < self.synced {
+            return Err(self.damaged(format!("the record at byte {at} has changed, and was synced")));
+        }
+        Ok(head == known)
+    }
+
+    /// Notes the last of these records, which take the first `good` of these bytes, which lie at `end`.
+    fn note_last(&mut self, bytes: &[u8], records: &[Vec<u8>], good: usize) {
+        let Some(body) = records.last() else { return };
+        let start = good.saturating_sub(RECORD_HEAD_BYTES + body.len());
+        let head = bytes.get(start..).and_then(|rest| rest.first_chunk());
+        self.last = head.map(|head| (self.end + start as u64, *head));
     }
 
     fn header(&self, file: &dyn File) -> Result<u64, ProfileError> {
@@ -178,6 +203,7 @@ impl Journal {
             let cut = file.set_len(self.end);
             return Err(cut.err().unwrap_or(error).into());
         }
+        self.note_last(&bytes, bodies, bytes.len());
         self.end += bytes.len() as u64;
         Ok(())
     }
@@ -219,6 +245,9 @@ impl Journal {
         match written {
             Ok(file) => {
                 self.file = Some(file);
+                self.end = 0;
+                self.last = None;
+                self.note_last(&bytes, bodies, bytes.len());
                 self.end = bytes.len() as u64;
                 self.synced = self.end;
                 Ok(())

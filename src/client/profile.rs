@@ -223,6 +223,8 @@ impl Profile {
 
     /// Keeps what a Welcome said, where it is new: the pins and the handle.
     pub(super) fn learn(&self, pins: &[Bytes], handle: &str) -> Result<(), ProfileError> {
+        // Two processes that replaced the file at once would write over each other beside it.
+        let _lock = outbox_file::lock_shortly(&self.disk, &self.folder, JOIN_LOCK)?;
         let Some(mut kept) = self.kept()? else { return Ok(()) };
         let pins = pins.iter().filter_map(|pin| Some(Pin(pin.as_ref().try_into().ok()?).to_string()));
         let pins: Vec<String> = pins.collect();

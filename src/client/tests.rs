@@ -128,6 +128,46 @@ fn a_reader_notices_that_the_file_was_made_anew() {
     assert_eq!(caught.records, records(2));
 }
 
+/// What another process took back and wrote over lies beyond, at, or inside of what a reader has read.
+#[test]
+fn a_reader_of_what_was_taken_back_and_written_over_reads_again_and_cuts_nothing_synced() {
+    for lengths in [vec![5], vec![40], vec![200], vec![5, 5], vec![30, 300], vec![]] {
+        let disk = SimulatedDisk::new();
+        let mut writer = journal(&disk);
+        writer.catch_up_to_write().unwrap();
+        writer.append(&records(3)).unwrap();
+        writer.sync().unwrap();
+        let end = writer.end();
+        writer.append(&[vec![9; 40]]).unwrap();
+        let (mut reader, mut next) = (journal(&disk), journal(&disk));
+        reader.catch_up().unwrap();
+        next.catch_up().unwrap();
+        writer.go_back(end).unwrap();
+        let mut other = journal(&disk);
+        other.catch_up_to_write().unwrap();
+        let bodies: Vec<_> = lengths.iter().map(|length| vec![7; *length]).collect();
+        other.append(&bodies).unwrap();
+        other.sync().unwrap();
+        let all: Vec<_> = records(3).into_iter().chain(bodies).collect();
+        let caught = reader.catch_up().unwrap();
+        assert!(caught.anew && caught.records == all, "{lengths:?}");
+        assert_eq!(next.catch_up_to_write().unwrap().records, all, "{lengths:?}");
+        assert_eq!(journal(&disk).catch_up().unwrap().records, all, "{lengths:?}");
+    }
+}
+
+#[test]
+fn a_file_that_lost_what_was_synced_is_named_damage() {
+    let disk = SimulatedDisk::new();
+    let mut writer = journal(&disk);
+    writer.catch_up_to_write().unwrap();
+    writer.append(&records(3)).unwrap();
+    writer.sync().unwrap();
+    let bytes = bytes_of(&disk, "file");
+    put(&disk, "file", &bytes[..bytes.len() - 1]);
+    assert!(matches!(writer.catch_up(), Err(ProfileError::Damaged { .. })));
+}
+
 #[test]
 fn a_file_of_another_kind_is_refused() {
     let disk = SimulatedDisk::new();
