@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::send::{self, Waiting};
+use crate::cli::send::{self, Asked, Waiting};
 use crate::client::{EntryState, OutboxEntry, Profile};
 use crate::ids::ClientSeq;
 
@@ -101,12 +101,13 @@ const fn state(entry: &OutboxEntry) -> &'static str {
 async fn flush(context: &Context) -> Result<Exit, CliError> {
     let (profile, client) = context.member().await?;
     let open = profile.outbox()?.into_iter().filter(|entry| entry.state != EntryState::OutcomeUnknown);
-    let mut open: VecDeque<ClientSeq> = open.map(|entry| entry.seq).collect();
+    let asked = open.map(|entry| Asked::of(&client, Waiting { seq: entry.seq, line: None }));
+    let mut open: VecDeque<Asked> = asked.collect();
     let mut exit = Exit::Done;
-    while let Some(seq) = open.pop_front() {
+    while let Some(mut asked) = open.pop_front() {
         let wait = Duration::from_millis(send::UNREACHABLE_MS_MAX);
-        match client.outcome_within(seq, wait).await? {
-            Some(outcome) => exit = exit.worse(send::report(context, Waiting { seq, line: None }, &outcome)?),
+        match asked.within(wait).await? {
+            Some(outcome) => exit = exit.worse(send::report(context, asked.waiting, &outcome)?),
             None => {
                 let words = format!("{} messages are still queued", open.len().saturating_add(1));
                 let why = client.trouble().map_or_else(|| "no answer yet".to_owned(), |cause| cause.to_string());

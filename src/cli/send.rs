@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
+use tokio::task::JoinHandle;
 
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::{input, interrupt, output, stream, trouble, visible};
-use crate::client::{Client, Outcome, Profile};
+use crate::client::{Client, OutboxError, Outcome, Profile};
 use crate::clock;
 use crate::ids::{ClientSeq, GroupId};
 use crate::limits::BODY_BYTES_MAX;
@@ -67,6 +68,40 @@ pub struct Waiting {
     pub seq: ClientSeq,
     /// The line of stdin that it was, from 1.
     pub line: Option<u64>,
+}
+
+/// A message whose answer is asked for from now on, so that it is not forgotten before it is told.
+#[derive(Debug)]
+pub struct Asked {
+    /// Which.
+    pub waiting: Waiting,
+    answer: JoinHandle<Result<Outcome, OutboxError>>,
+}
+
+impl Asked {
+    /// Asks for its answer.
+    #[must_use]
+    pub fn of(client: &Client, waiting: Waiting) -> Asked {
+        let client = client.clone();
+        Asked { waiting, answer: tokio::spawn(async move { client.outcome(waiting.seq).await }) }
+    }
+
+    /// The answer; none where it does not come within this time. Not to be asked again after it came.
+    ///
+    /// # Errors
+    /// Where the outbox cannot be read, or it is over.
+    pub async fn within(&mut self, wait: Duration) -> Result<Option<Outcome>, CliError> {
+        match tokio::time::timeout(wait, &mut self.answer).await {
+            Ok(answer) => Ok(Some(answer.unwrap_or(Err(OutboxError::Closed))?)),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.answer.abort();
+    }
 }
 
 enum Source {
@@ -140,6 +175,11 @@ pub fn report(context: &Context, waiting: Waiting, outcome: &Outcome) -> Result<
                 .advise("look with gaggle pull whether it is there; then gaggle outbox drop")
         }
         Outcome::Withdrawn => CliError::refused(format!("{} was dropped from the outbox", waiting.seq)),
+        Outcome::NotKept => {
+            let seq = waiting.seq;
+            context.output.warn(&format!("{place}{seq} has its answer, which is no longer kept; gaggle pull shows it"));
+            return Ok(Exit::Done);
+        }
     };
     let exit = error.exit();
     context.output.error(&error.at(&place));

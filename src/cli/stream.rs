@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::input::{self, Line};
 use crate::cli::interrupt;
-use crate::cli::send::{self, Sender, UNREACHABLE_MS_MAX, Waiting};
+use crate::cli::send::{self, Asked, Sender, UNREACHABLE_MS_MAX, Waiting};
 use crate::client::{OutboxError, Outcome};
 use crate::clock;
 use crate::ids::ClientSeq;
@@ -40,7 +40,13 @@ pub async fn run(sender: &Sender<'_>) -> Result<Exit, CliError> {
     let stream = Stream { sender, exit: Cell::new(Exit::Done), empty: Cell::new(0), stop: Notify::new() };
     let mut answers = Answers { incoming, unanswered: VecDeque::new(), looked: None };
     let work = async {
-        let (read, told) = tokio::join!(stream.read(queued), stream.tell(&mut answers));
+        // Where reading fails, what was read is still told of; where telling fails, nothing more is read.
+        let mut read = Ok(());
+        let reading = async {
+            read = stream.read(queued).await;
+            Ok(())
+        };
+        let told = tokio::try_join!(reading, stream.tell(&mut answers)).map(|_| ());
         read.and(told)
     };
     let ended = tokio::select! {
@@ -48,13 +54,13 @@ pub async fn run(sender: &Sender<'_>) -> Result<Exit, CliError> {
         () = interrupt::asked() => Ok(()),
     };
     answers.incoming.close();
-    while let Ok(waiting) = answers.incoming.try_recv() {
-        answers.unanswered.push_back(waiting);
+    while let Ok(asked) = answers.incoming.try_recv() {
+        answers.unanswered.push_back(asked);
     }
     if stream.empty.get() > 0 {
         sender.context.output.words(&format!("left out {} empty lines", stream.empty.get()));
     }
-    let unanswered: Vec<Waiting> = answers.unanswered.into_iter().collect();
+    let unanswered: Vec<Waiting> = answers.unanswered.iter().map(|asked| asked.waiting).collect();
     let told = if unanswered.is_empty() { Exit::Done } else { sender.give_up(&unanswered)? };
     ended?;
     Ok(told.worse(stream.exit.get()))
@@ -68,8 +74,8 @@ struct Stream<'a> {
 }
 
 struct Answers {
-    incoming: mpsc::Receiver<Waiting>,
-    unanswered: VecDeque<Waiting>,
+    incoming: mpsc::Receiver<Asked>,
+    unanswered: VecDeque<Asked>,
     /// When an answer was last looked for in vain. From then on lines are queued without waiting for one: nobody knows
     /// when it comes.
     looked: Option<Instant>,
@@ -87,7 +93,7 @@ impl Answers {
 }
 
 impl Stream<'_> {
-    async fn read(&self, queued: mpsc::Sender<Waiting>) -> Result<(), CliError> {
+    async fn read(&self, queued: mpsc::Sender<Asked>) -> Result<(), CliError> {
         let mut lines = input::lines(BODY_BYTES_MAX);
         loop {
             let first = tokio::select! {
@@ -119,14 +125,12 @@ impl Stream<'_> {
     }
 
     /// Gives what was queued to the other half; false where nothing more can be queued.
-    async fn hand_over(
-        &self,
-        queued: &mpsc::Sender<Waiting>,
-        number: u64,
-        seq: Result<ClientSeq, OutboxError>,
-    ) -> bool {
+    async fn hand_over(&self, queued: &mpsc::Sender<Asked>, number: u64, seq: Result<ClientSeq, OutboxError>) -> bool {
         match seq {
-            Ok(seq) => queued.send(Waiting { seq, line: Some(number) }).await.is_ok(),
+            Ok(seq) => {
+                let asked = Asked::of(self.sender.client, Waiting { seq, line: Some(number) });
+                queued.send(asked).await.is_ok()
+            }
             Err(error @ OutboxError::TooLarge { .. }) => {
                 self.complain(CliError::from(error).at(&format!("line {number}: ")));
                 true
@@ -146,8 +150,9 @@ impl Stream<'_> {
     async fn tell(&self, answers: &mut Answers) -> Result<(), CliError> {
         loop {
             if let Some(patience) = answers.patience() {
-                while let Some(waiting) = answers.unanswered.front().copied() {
-                    let Some(outcome) = self.sender.client.outcome_within(waiting.seq, patience).await? else {
+                while let Some(asked) = answers.unanswered.front_mut() {
+                    let waiting = asked.waiting;
+                    let Some(outcome) = asked.within(patience).await? else {
                         answers.looked = Some(clock::monotonic());
                         break;
                     };
@@ -157,7 +162,7 @@ impl Stream<'_> {
                 }
             }
             match answers.incoming.recv().await {
-                Some(waiting) => answers.unanswered.push_back(waiting),
+                Some(asked) => answers.unanswered.push_back(asked),
                 None if answers.looked.is_none() => return Ok(()),
                 None => return self.last_look(answers).await,
             }
@@ -166,8 +171,9 @@ impl Stream<'_> {
 
     /// What has come in the end, after answers had failed to come.
     async fn last_look(&self, answers: &mut Answers) -> Result<(), CliError> {
-        while let Some(waiting) = answers.unanswered.front().copied() {
-            match self.sender.client.outcome_within(waiting.seq, LOOK_TIME).await? {
+        while let Some(asked) = answers.unanswered.front_mut() {
+            let waiting = asked.waiting;
+            match asked.within(LOOK_TIME).await? {
                 Some(outcome) => {
                     answers.unanswered.pop_front();
                     self.told(waiting, &outcome)?;

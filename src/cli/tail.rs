@@ -138,6 +138,17 @@ async fn behind(
     Ok(None)
 }
 
+/// From a group of which one never was a member nothing would ever come.
+fn all_ones_own(named: &[GroupId], groups: &[Group]) -> Result<(), CliError> {
+    let own = |id: &GroupId| groups.iter().any(|group| group.group == *id);
+    let Some(foreign) = named.iter().find(|id| !own(id)) else { return Ok(()) };
+    let current = groups.iter().filter(|group| group.role != Role::Former);
+    let list: Vec<String> = current.map(|group| format!("{} {}", group.group, visible::name(&group.name))).collect();
+    let yours = if list.is_empty() { "you are in none".to_owned() } else { format!("yours: {}", list.join(", ")) };
+    let error = CliError::refused(format!("you are not in {foreign}, or there is no such group")).advise(yours);
+    Err(error.advise_also("who is in it can add you: gaggle group add"))
+}
+
 struct Tail<'a> {
     context: &'a Context,
     profile: Profile,
@@ -233,7 +244,7 @@ impl Tail<'_> {
                 let text = render::gone(group, first, last, self.form(label.as_deref()))?;
                 return Ok(Some(self.take(text, position)));
             }
-            Event::Connected(_) => self.connected().await,
+            Event::Connected(_) => self.connected().await?,
             Event::Disconnected { cause, retry_in: _ } => {
                 let CliError::Said { words, .. } = CliError::from(cause) else { return Ok(None) };
                 if words != self.trouble {
@@ -243,7 +254,8 @@ impl Tail<'_> {
             }
             Event::Membership { group, member, msgid: _ } => {
                 if member {
-                    self.learn().await;
+                    // Without an answer the group is called by its id.
+                    drop(self.learn().await);
                 }
                 let how = if member { "you are in" } else { "you are no longer in" };
                 self.context.output.words(&format!("{how} {}", self.name(group)));
@@ -281,26 +293,27 @@ impl Tail<'_> {
         Line { text, position }
     }
 
-    async fn connected(&mut self) {
+    async fn connected(&mut self) -> Result<(), CliError> {
         if self.greeted && !self.trouble.is_empty() {
             self.context.output.words("connected again");
         }
         self.trouble.clear();
-        let groups = self.learn().await;
+        let Some(groups) = self.learn().await else { return Ok(()) };
         if !self.greeted {
             self.greeted = true;
+            all_ones_own(self.groups.as_deref().unwrap_or_default(), &groups)?;
             self.greet(&groups);
         }
+        Ok(())
     }
 
-    /// Looks up how groups are called.
-    async fn learn(&mut self) -> Vec<Group> {
-        // Where that fails the connection has broken again; names are looked up at the next one.
-        let groups = context::fetch(&self.client, &self.profile).await.unwrap_or_default();
+    /// Looks up how groups are called. None: the connection has broken again; it is done at the next one.
+    async fn learn(&mut self) -> Option<Vec<Group>> {
+        let groups = context::fetch(&self.client, &self.profile).await.ok()?;
         for group in &groups {
             self.known.note(group.group, &group.name);
         }
-        groups
+        Some(groups)
     }
 
     fn greet(&self, groups: &[Group]) {
@@ -342,7 +355,7 @@ impl Tail<'_> {
                 let name = self.name(*group);
                 self.context.output.words(&format!("{seq} of the outbox is sent: {name} {}", msgid.value()));
             }
-            Outcome::Sent { .. } | Outcome::Withdrawn => {}
+            Outcome::Sent { .. } | Outcome::Withdrawn | Outcome::NotKept => {}
             Outcome::Refused(refusal) if was_queued => {
                 self.context.output.error(&trouble::refusal(refusal).at(&format!("{seq} of the outbox: ")));
             }

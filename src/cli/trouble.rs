@@ -23,10 +23,7 @@ impl From<Failure> for Exit {
 pub fn refusal(refusal: &Refusal) -> CliError {
     let exit = Exit::from(refusal.failure());
     match refusal.code() {
-        Some(code) => {
-            let (words, advice) = about(code);
-            CliError::new(exit, words).advise(advice)
-        }
+        Some(code) => CliError::new(exit, words(code)).advise(advice(code)),
         None => {
             let detail = visible::name(&refusal.detail);
             let words = format!(
@@ -38,82 +35,95 @@ pub fn refusal(refusal: &Refusal) -> CliError {
     }
 }
 
-/// A sentence and an advice for each code that a server answers with.
-const fn about(code: Code) -> (&'static str, &'static str) {
+/// A sentence for each code that a server answers with.
+const fn words(code: Code) -> &'static str {
     match code {
-        Code::Malformed | Code::Unsupported => {
-            ("the server did not understand what was asked", "compare `gaggle --version` with what the server runs")
+        Code::Malformed | Code::Unsupported => "the server did not understand what was asked",
+        Code::TooLarge => "it is larger than the server takes",
+        Code::ClientTooOld => "the server no longer speaks with a gaggle as old as this one",
+        Code::UnknownDevice => "the server does not know this device",
+        Code::DeviceRevoked => "this device was revoked",
+        Code::Replaced => "another process listens with this device now",
+        Code::HelloTimeout | Code::Goodbye | Code::StaleAttempt => "the server ended the connection",
+        Code::TooManyConnections => "there are too many connections already",
+        Code::ServerStopping => "the server is stopping",
+        Code::OtherHistory => {
+            "the server's history is another than the one this profile knows: it was restored from a backup"
         }
-        Code::TooLarge => ("it is larger than the server takes", "a message has 64 KiB at most: send it in parts"),
-        Code::ClientTooOld => {
-            ("the server no longer speaks with a gaggle as old as this one", "install the newer version")
+        Code::NotListening => "only a listening connection may do this",
+        Code::Conflict => "the server has another message under this number",
+        Code::Forgotten => "the server no longer knows whether this was stored",
+        Code::NeverStored | Code::WindowFull | Code::OutOfTurn => "the message waits for others before it",
+        Code::SlowDown => "that is more than the server allows in so short a time",
+        Code::Busy => "the server is busy",
+        Code::StorageFull => "the server's disk is full: it can be read, nothing new is taken",
+        Code::OutcomeUnknown => "the server could not make sure that it is on disk; it may have been done",
+        Code::NoSuchGroup => "there is no such group, or you are not in it",
+        Code::NotAllowed => "your role does not allow this",
+        Code::NoSuchUser => "there is no such user",
+        Code::NoSuchDevice => "there is no such device",
+        Code::HandleTaken => "this handle is taken",
+        Code::BadName => "this is not a name that can be given",
+        Code::AlreadyMember => "they are in the group already",
+        Code::NotMember => "they are not in the group",
+        Code::TooManyRejoins => "they have come and gone too often to be let in again",
+        Code::LimitReached => "a limit of the server is reached",
+        Code::BadInvite => {
+            "this link opens nothing: it was used by somebody, was replaced by a newer one, or is not whole"
         }
-        Code::UnknownDevice => (
-            "the server does not know this device",
-            "the profile may be of another server or a copy; to join anew use another --profile and a new link",
-        ),
-        Code::DeviceRevoked => {
-            ("this device was revoked", "another device of yours can make a link for a new one: gaggle devices add")
+        Code::InviteExpired => "this link has expired",
+        Code::HandleNeeded => "this link names nobody: say who you want to be",
+        Code::BeyondHead => "the group has no message with that msgid yet",
+    }
+}
+
+/// What can be done about it; empty where there is nothing.
+const fn advice(code: Code) -> &'static str {
+    match code {
+        Code::Malformed | Code::Unsupported => "compare `gaggle --version` with what the server runs",
+        Code::TooLarge => "a message has 64 KiB at most: send it in parts",
+        Code::ClientTooOld => "install the newer version",
+        Code::UnknownDevice => {
+            "the profile may be of another server or a copy; to join anew use another --profile and a new link"
         }
-        Code::Replaced => (
-            "another process listens with this device now",
-            "a profile belongs on one machine: give the other one a device of its own with gaggle devices add",
-        ),
-        Code::HelloTimeout | Code::Goodbye | Code::StaleAttempt => ("the server ended the connection", "try again"),
-        Code::TooManyConnections => ("there are too many connections already", "end some, or try again later"),
-        Code::ServerStopping => ("the server is stopping", "try again when it is back"),
-        Code::OtherHistory => (
-            "the server's history is another than the one this profile knows: it was restored from a backup",
-            "ask whoever runs the server",
-        ),
-        Code::NotListening => {
-            ("only a listening connection may do this", "this is a fault of gaggle, please report it")
+        Code::DeviceRevoked => "another device of yours can make a link for a new one: gaggle devices add",
+        Code::Replaced => {
+            "a profile belongs on one machine: give the other one a device of its own with gaggle devices add"
         }
-        Code::Conflict => {
-            ("the server has another message under this number", "was the profile copied? look with gaggle outbox list")
+        Code::HelloTimeout
+        | Code::Goodbye
+        | Code::StaleAttempt
+        | Code::NeverStored
+        | Code::WindowFull
+        | Code::OutOfTurn => "try again",
+        Code::TooManyConnections => "end some, or try again later",
+        Code::ServerStopping => "try again when it is back",
+        Code::OtherHistory => "ask whoever runs the server",
+        Code::NotListening => "this is a fault of gaggle, please report it",
+        Code::Conflict => "was the profile copied? look with gaggle outbox list",
+        Code::Forgotten => "look with gaggle pull whether it is there; then gaggle outbox drop",
+        Code::SlowDown => "wait a little, then try again",
+        Code::Busy => "try again in a moment",
+        Code::StorageFull => "tell whoever runs it; what is queued is sent once there is room",
+        Code::OutcomeUnknown => "tell whoever runs it; look before doing it again",
+        Code::NoSuchGroup => "gaggle group list shows yours",
+        Code::NotAllowed => "gaggle group members GROUP shows who may",
+        Code::NoSuchUser => "gaggle users lists them",
+        Code::NoSuchDevice => "gaggle devices list shows yours",
+        Code::HandleTaken => "choose another; for another device of the same person there is gaggle devices add",
+        Code::BadName => {
+            "handles are 1 to 32 of a-z, 0-9, '.', '_', '-'; groups and devices need a visible character, and no look of an id (g7)"
         }
-        Code::Forgotten => (
-            "the server no longer knows whether this was stored",
-            "look with gaggle pull whether it is there; then gaggle outbox drop",
-        ),
-        Code::NeverStored | Code::WindowFull | Code::OutOfTurn => {
-            ("the message waits for others before it", "try again")
+        Code::AlreadyMember => "",
+        Code::NotMember => "gaggle group members GROUP shows who is",
+        Code::TooManyRejoins => "make a new group",
+        Code::LimitReached => "tell whoever runs it",
+        Code::BadInvite => {
+            "ask for a new one; the first link of a server changes at each of its starts until somebody has used it"
         }
-        Code::SlowDown => ("that is more than the server allows in so short a time", "wait a little, then try again"),
-        Code::Busy => ("the server is busy", "try again in a moment"),
-        Code::StorageFull => (
-            "the server's disk is full: it can be read, nothing new is taken",
-            "tell whoever runs it; what is queued is sent once there is room",
-        ),
-        Code::OutcomeUnknown => (
-            "the server could not make sure that it is on disk; it may have been done",
-            "tell whoever runs it; look before doing it again",
-        ),
-        Code::NoSuchGroup => ("there is no such group, or you are not in it", "gaggle group list shows yours"),
-        Code::NotAllowed => ("your role does not allow this", "gaggle group members GROUP shows who may"),
-        Code::NoSuchUser => ("there is no such user", "gaggle users lists them"),
-        Code::NoSuchDevice => ("there is no such device", "gaggle devices list shows yours"),
-        Code::HandleTaken => (
-            "this handle is taken",
-            "choose another; for another device of the same person there is gaggle devices add",
-        ),
-        Code::BadName => (
-            "this is not a name that can be given",
-            "handles are 1 to 32 of a-z, 0-9, '.', '_', '-'; groups and devices need a visible character, and no look of an id (g7)",
-        ),
-        Code::AlreadyMember => ("they are in the group already", ""),
-        Code::NotMember => ("they are not in the group", "gaggle group members GROUP shows who is"),
-        Code::TooManyRejoins => ("they have come and gone too often to be let in again", "make a new group"),
-        Code::LimitReached => ("a limit of the server is reached", "tell whoever runs it"),
-        Code::BadInvite => (
-            "this link opens nothing: it was used by somebody, was replaced by a newer one, or is not whole",
-            "ask for a new one; the first link of a server changes at each of its starts until somebody has used it",
-        ),
-        Code::InviteExpired => ("this link has expired", "ask for a new one"),
-        Code::HandleNeeded => ("this link names nobody: say who you want to be", "add --as HANDLE"),
-        Code::BeyondHead => {
-            ("the group has no message with that msgid yet", "gaggle group list shows the newest of each")
-        }
+        Code::InviteExpired => "ask for a new one",
+        Code::HandleNeeded => "add --as HANDLE",
+        Code::BeyondHead => "gaggle group list shows the newest of each",
     }
 }
 

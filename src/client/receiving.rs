@@ -4,6 +4,9 @@
 //! as far as its queue has room. What waits for its ack is bounded: beyond that nothing more is pulled, and without acks
 //! the server pushes nothing more.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,6 +3,10 @@
 //! Whoever holds the drain lock sends for all processes of the profile; the others write entries into the file and read
 //! their outcomes from it. The lock is let go when there has been no connection for a while.
 
+#[cfg(test)]
+mod tests;
+mod waits;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 
@@ -14,7 +18,7 @@ use crate::client::error::{ConnectError, OutboxError, ProfileError};
 use crate::client::event::Event;
 use crate::client::live::Live;
 use crate::client::outbox_file::OutboxFile;
-use crate::client::types::{OutboxEntry, Outcome};
+use crate::client::types::Outcome;
 use crate::clock;
 use crate::core::outbox::{Answer, Change, Drain, Entry, Outbox};
 use crate::disk::{Lock, SharedDisk};
@@ -155,8 +159,16 @@ impl Sending {
     fn tell(&mut self, changes: &[Change]) {
         for change in changes {
             let event = match change {
-                Change::Settled(seq, settled) => Event::Settled { seq: *seq, outcome: outcome(settled) },
-                Change::Renumbered { from, to } => Event::Renumbered { from: *from, to: *to },
+                Change::Settled(seq, settled) => {
+                    // Told now: behind many others it may be forgotten already.
+                    self.answer(*seq, &outcome(settled));
+                    Event::Settled { seq: *seq, outcome: outcome(settled) }
+                }
+                Change::Renumbered { from, to } => {
+                    let moved = self.waiters.iter_mut().filter(|(seq, _)| seq == from);
+                    moved.for_each(|(seq, _)| *seq = *to);
+                    Event::Renumbered { from: *from, to: *to }
+                }
                 Change::Added(..)
                 | Change::Attempted(_)
                 | Change::Highest(_)
@@ -167,22 +179,6 @@ impl Sending {
         }
         if !changes.is_empty() {
             self.answer_waiters();
-        }
-    }
-
-    fn answer_waiters(&mut self) {
-        let Some(kept) = &self.kept else { return };
-        let outbox = kept.file.outbox();
-        for (seq, reply) in std::mem::take(&mut self.waiters) {
-            match outbox.outcome(seq) {
-                // Who waited may be gone.
-                Some(settled) => drop(reply.send(Ok(outcome(settled)))),
-                None => self.waiters.push((seq, reply)),
-            }
-        }
-        if outbox.count() == 0 {
-            // Who waited may be gone.
-            self.drained.drain(..).for_each(|reply| reply.send(()).unwrap_or_default());
         }
     }
 
@@ -420,50 +416,6 @@ impl Sending {
             self.not_before = now_ms + FILE_PAUSE_MS;
         }
         decided.map(|_| ())
-    }
-
-    // ---- who waits --------------------------------------------------------------------------------------------------
-
-    /// Somebody waits for an outcome.
-    pub(super) async fn wait(&mut self, seq: ClientSeq, reply: OutcomeReply) {
-        if let Err(error) = self.refresh().await {
-            // Who asked may be gone.
-            return drop(reply.send(Err(error.into())));
-        }
-        let Some(outbox) = self.outbox() else { return };
-        match (outbox.outcome(seq), outbox.entry(outbox.current(seq))) {
-            // Who asked may be gone.
-            (Some(settled), _) => drop(reply.send(Ok(outcome(settled)))),
-            (None, Some(_)) => match &self.ended {
-                // Who asked may be gone.
-                Some(error) => drop(reply.send(Err(OutboxError::Ended(error.clone())))),
-                None => self.waiters.push((seq, reply)),
-            },
-            (None, None) => drop(reply.send(Err(OutboxError::Absent(seq)))),
-        }
-    }
-
-    /// Somebody waits until nothing is unanswered.
-    pub(super) async fn wait_drained(&mut self, reply: oneshot::Sender<()>) {
-        self.drained.push(reply);
-        if let Err(error) = self.refresh().await {
-            tracing::warn!(%error, "the outbox cannot be read");
-        }
-        self.answer_waiters();
-    }
-
-    /// Takes an entry out.
-    pub(super) async fn withdraw(&mut self, seq: ClientSeq) -> Result<(), OutboxError> {
-        self.refresh().await?;
-        self.with_file(move |kept| kept.file.withdraw(seq)).await??;
-        self.answer_waiters();
-        Ok(())
-    }
-
-    /// What the outbox holds.
-    pub(super) async fn listed(&mut self) -> Result<Vec<OutboxEntry>, OutboxError> {
-        self.refresh().await?;
-        Ok(self.with_file(|kept| kept.file.listed()).await?)
     }
 }
 

@@ -309,6 +309,8 @@ pub enum Outcome {
     Unknown,
     /// It was taken out before it was ever attempted.
     Withdrawn,
+    /// It has ended, so long ago that the outbox no longer keeps how.
+    NotKept,
 }
 
 /// A place in the inbox: of which inbox, and how far. Positions of one inbox are ordered; keep the last one beside your

@@ -1,7 +1,7 @@
 //! What each command does, as a shell sees it: stdout, stderr, exit codes, signals, pipes.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::process::Stdio;
 
 use serde_json::json;
@@ -316,6 +316,34 @@ fn a_reader_that_goes_away_is_a_quiet_end() {
         assert!(child.wait().unwrap().success(), "{said}");
         assert!(!said.contains("error") && !said.contains("panic"), "{said}");
     }
+}
+
+/// `tail -f app.log | gaggle send g7 - | head -1`: the source never ends by itself.
+#[test]
+fn a_reader_of_msgids_that_goes_away_ends_a_send_whose_stdin_goes_on() {
+    let served = Served::start();
+    let (alice, _) = served.team();
+    let mut command = alice.command(&["send", "team", "-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"one\n").unwrap();
+    let mut said = String::new();
+    // It ends although nobody closes stdin.
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    assert!(!said.contains("error") && !said.contains("panic"), "{said}");
+    drop(stdin);
+}
+
+#[test]
+fn a_group_that_is_not_ones_own_is_refused_and_not_listened_to() {
+    let served = Served::start();
+    let (_, bob) = served.team();
+    let refused = bob.run(&["tail", "g99"]);
+    refused.ends_with(1, "you are not in g99");
+    refused.ends_with(1, "yours: g1 team");
 }
 
 #[test]

@@ -498,3 +498,12 @@ proptest! {
         run(seed);
     }
 }
+
+#[test]
+fn a_pull_that_is_due_and_waits_for_a_free_page_wakes_nobody() {
+    let mut inbox = connected(0, 5);
+    inbox.next_pull(0).unwrap();
+    inbox.page_failed(GROUP, false, 0, 1_000);
+    assert_eq!(inbox.wakes_at(1_000), Some(1_500));
+    assert_eq!(inbox.wakes_at(1_500), None);
+}

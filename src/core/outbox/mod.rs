@@ -246,6 +246,15 @@ impl Outbox {
         self.settled.get(&seq).or_else(|| self.unknown.get(&seq))
     }
 
+    /// Whether this number lies below all whose ends are remembered: it ended, so long ago that how is forgotten.
+    #[must_use]
+    pub fn is_forgotten(&self, seq: ClientSeq) -> bool {
+        let seq = self.current(seq);
+        let open = self.entries.contains_key(&seq) || self.unknown.contains_key(&seq);
+        let oldest = self.settled.keys().next().filter(|_| self.settled.len() >= OUTBOX_SETTLED_KEPT);
+        !open && oldest.is_some_and(|oldest| seq < *oldest)
+    }
+
     /// The facts that make this outbox again, for a file that begins anew.
     #[must_use]
     pub fn condensed(&self) -> Vec<Change> {

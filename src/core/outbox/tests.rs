@@ -302,3 +302,34 @@ fn an_outcome_is_found_through_several_renumberings() {
         assert!(matches!(outbox.outcome(seq(number)), Some(Settled::Sent { .. })), "{number}");
     }
 }
+
+#[test]
+fn a_pause_that_has_passed_wakes_nobody() {
+    let mut outbox = outbox(20);
+    let mut drain = accepted(&mut outbox, 0);
+    send(&mut outbox, &mut drain, 0);
+    answer(&mut outbox, &mut drain, 16, &Answer::Again { after_ms: 100 }, 1_000);
+    assert_eq!(drain.wakes_at(&outbox, 1_099), Some(1_100));
+    assert_eq!(send(&mut outbox, &mut drain, 1_100), [16]);
+    assert!(numbers(&outbox).contains(&17), "17 waits for the window, not for time");
+    assert_eq!(drain.wakes_at(&outbox, 1_100), None);
+}
+
+#[test]
+fn of_a_number_that_was_queued_it_is_known_for_ever_that_it_ended() {
+    let mut outbox = Outbox::default();
+    let last = OUTBOX_SETTLED_KEPT as u64 + 10;
+    for number in 1..=last {
+        apply(&mut outbox, &[Change::Added(seq(number), entry(1))]);
+    }
+    for number in 2..=last {
+        apply(&mut outbox, &[Change::Settled(seq(number), Settled::Withdrawn)]);
+    }
+    assert!(outbox.outcome(seq(3)).is_none() && outbox.is_forgotten(seq(3)));
+    for open_or_known in [1, last, last + 1] {
+        assert!(!outbox.is_forgotten(seq(open_or_known)), "{open_or_known}");
+    }
+    let mut anew = Outbox::default();
+    apply(&mut anew, &outbox.condensed());
+    assert!(anew.is_forgotten(seq(3)));
+}

@@ -1,0 +1,65 @@
+//! The sending half on a simulated disk.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::core::outbox::Settled;
+use crate::disk::simulated::SimulatedDisk;
+
+const FOLDER: &str = "/profile";
+
+fn sending(disk: &SimulatedDisk) -> Sending {
+    Sending::new(Arc::new(disk.clone()), FOLDER.into(), Epoch::new([1; 16]))
+}
+
+fn entry(number: u64) -> Entry {
+    let (group, tag, epoch) = (GroupId::new(7), Tag::new(number.to_be_bytes()), Epoch::new([1; 16]));
+    Entry { group, tag, epoch, payload: Bytes::from_static(b"text"), attempted: false }
+}
+
+async fn outcome_of(sending: &mut Sending, number: u64) -> oneshot::Receiver<Result<Outcome, OutboxError>> {
+    let (reply, answer) = oneshot::channel();
+    sending.wait(ClientSeq::new(number), reply).await;
+    answer
+}
+
+#[tokio::test]
+async fn a_welcome_that_could_not_be_written_down_is_taken_in_later() {
+    let disk = SimulatedDisk::new();
+    let mut sending = sending(&disk);
+    disk.fail_syncs(1, "outbox");
+    sending.welcome = Some((ClientSeq::new(5), 16, 32 * 1024));
+    sending.connected = true;
+    sending.poll(1).await.unwrap_err();
+    assert!(sending.welcome.is_some() && sending.drains());
+    sending.poll(1 + FILE_PAUSE_MS).await.unwrap();
+    let (reply, queued) = oneshot::channel();
+    let queue = Queue { group: GroupId::new(7), tag: Tag::new([1; 8]), payload: Bytes::from_static(b"text"), reply };
+    sending.queue(vec![queue], 2 + FILE_PAUSE_MS).await;
+    let seq = queued.await.unwrap().unwrap();
+    assert_eq!(seq, ClientSeq::new(6), "numbers up to 5 are used up at the server");
+    assert!(sending.outbox().unwrap().entry(seq).unwrap().attempted, "it is sent at once");
+}
+
+#[tokio::test]
+async fn who_waits_gets_the_answer_however_many_others_ended_since() {
+    const COUNT: u64 = 1_500;
+    let disk = SimulatedDisk::new();
+    let mut sending = sending(&disk);
+    let mut other = OutboxFile::new(Arc::new(disk.clone()), Path::new(FOLDER));
+    let added = (1..=COUNT).map(|number| Change::Added(ClientSeq::new(number), entry(number))).collect();
+    other.step::<ProfileError>(true, |_| Ok(added)).unwrap();
+    let mut first = outcome_of(&mut sending, 1).await;
+    assert!(first.try_recv().is_err());
+    let settled = |number| Settled::Sent { group: GroupId::new(7), msgid: MessageId::new(number), time_ms: 1 };
+    let ended = (1..=COUNT).map(|number| Change::Settled(ClientSeq::new(number), settled(number))).collect();
+    other.step::<ProfileError>(true, |_| Ok(ended)).unwrap();
+    sending.poll(1).await.unwrap();
+    assert!(matches!(first.try_recv(), Ok(Ok(Outcome::Sent { msgid, .. })) if msgid == MessageId::new(1)));
+    let asked_late = outcome_of(&mut sending, 2).await.await.unwrap();
+    assert_eq!(asked_late, Ok(Outcome::NotKept));
+    assert!(matches!(outcome_of(&mut sending, COUNT).await.await.unwrap(), Ok(Outcome::Sent { .. })));
+    let never = outcome_of(&mut sending, COUNT + 1).await.await.unwrap();
+    assert_eq!(never, Err(OutboxError::Absent(ClientSeq::new(COUNT + 1))));
+}
