@@ -21,6 +21,9 @@ pub struct ClientOptions {
     pub reconnect_pause_max: Duration,
     /// A connection that held so long counts as good: the pause starts small again.
     pub stable_after: Duration,
+    /// How often the process that sends for a profile looks for what other processes have queued, where none showed up for
+    /// a while. Each look reads the length of a file; the first message of another process waits so long at the most.
+    pub outbox_poll: Duration,
     /// What waits for a slow application: beyond it nothing is pulled and nothing acknowledged.
     pub events_max: usize,
 }
@@ -35,6 +38,7 @@ impl Default for ClientOptions {
             reconnect_pause: Duration::from_millis(200),
             reconnect_pause_max: Duration::from_secs(20),
             stable_after: Duration::from_secs(30),
+            outbox_poll: Duration::from_millis(50),
             events_max: 256,
         }
     }

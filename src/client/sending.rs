@@ -35,8 +35,6 @@ const FILE_PAUSE_MS: u64 = 1_000;
 
 /// How often the file is looked at for other processes that are at work, in ms.
 const POLL_MS: u64 = 20;
-/// How often the file is looked at where no other process showed up for a while, in ms.
-const POLL_IDLE_MS: u64 = 50;
 /// How often it is looked at for what a process that sent left behind, in ms.
 const POLL_STANDBY_MS: u64 = 200;
 /// For so long another process counts as at work after it showed up, in ms.
@@ -192,14 +190,15 @@ impl Sending {
     }
 
     /// How often other processes must be looked after, in ms: those one waits for, and those that are at work, more
-    /// often than those one only might have to send for. None where neither is so.
-    pub(super) fn watches_others(&self, now_ms: u64) -> Option<u64> {
+    /// often than those one only might have to send for (`idle_ms`). None where neither is so.
+    pub(super) fn watches_others(&self, now_ms: u64, idle_ms: u64) -> Option<u64> {
         let waits = self.lock.is_none() && (!self.waiters.is_empty() || !self.drained.is_empty() || self.has_work());
         let lately = self.others_at.is_some_and(|at| now_ms < at.saturating_add(OTHERS_BUSY_MS));
-        let busy = self.lock.is_some() && lately;
+        // Who has no connection may have to let the lock go.
+        let busy = self.lock.is_some() && (lately || self.alone_since.is_some());
         match &self.lock {
             _ if waits || busy => Some(POLL_MS),
-            Some(_) => Some(POLL_IDLE_MS),
+            Some(_) => Some(idle_ms),
             // Whoever sends now may end and leave something behind.
             None => self.connected.then_some(POLL_STANDBY_MS),
         }

@@ -266,7 +266,7 @@ impl Engine {
     }
 
     fn poll_at(&self, now_ms: u64) -> Option<Instant> {
-        let every = self.sending.as_ref()?.watches_others(now_ms)?;
+        let every = self.sending.as_ref()?.watches_others(now_ms, clock::whole_ms(self.options.outbox_poll))?;
         Some(self.polled + Duration::from_millis(every))
     }
 
