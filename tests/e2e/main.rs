@@ -9,6 +9,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stdout,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
     clippy::disallowed_methods,
@@ -30,6 +31,7 @@ mod pages;
 mod raw;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod relay;
+mod replay;
 mod sends;
 mod shell;
 mod terminal;

@@ -1,0 +1,240 @@
+//! Real input: five days of a busy channel, replayed by real members over real QUIC on a network that cuts connections at
+//! random; and strings that are hard on whoever reads them.
+//!
+//! Variables: `GAGGLE_REPLAY_SEED` (printed, replays the cuts), `GAGGLE_REPLAY_LOGS` (how many logs, all by default),
+//! `GAGGLE_REPLAY_TOGETHER=1` (all logs in one group: 1,282 members, 7 million deliveries).
+
+mod crowd;
+mod script;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use gaggle::client::{Content, History};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use self::crowd::{Act, Crowd, Order, STALL};
+use self::script::{LOGS, NAUGHTY, Nick, Nicks, Script, Stay, Step, read};
+use crate::harness::Site;
+use crate::raw::soon;
+use crate::relay::Relay;
+
+/// One of so many steps is followed by a fault of the network or of somebody's process.
+const STEPS_PER_FAULT: u32 = 20;
+/// Texts of one person in a row that are queued together.
+const TOGETHER_MAX: usize = 8;
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}
+
+/// What is done to people, drawn anew for each fault.
+async fn fault(crowd: &Arc<Crowd>, random: &mut StdRng, members: &[Nick]) {
+    let seat = crowd.seat(members[random.random_range(0..members.len())]).await;
+    match random.random_range(0..100) {
+        0..45 => seat.way.sever(),
+        45..60 => seat.way.rebind().await,
+        60..75 => seat.orders.send(Order::Restart).await.unwrap(),
+        75..85 => {
+            seat.way.sever();
+            seat.orders.send(Order::Restart).await.unwrap();
+        }
+        _ => seat.orders.send(Order::GoAway).await.unwrap(),
+    }
+}
+
+/// Plays one group from its first line to its last.
+async fn play(crowd: Arc<Crowd>, index: usize, mut random: StdRng) {
+    let act = &crowd.acts[index];
+    let steps = &act.script.steps;
+    let mut members: Vec<Nick> = Vec::new();
+    let mut next = 0;
+    while next < steps.len() {
+        let nick = steps[next].who();
+        let seat = crowd.seat(nick).await;
+        let expected = Script::msgid(next);
+        match &steps[next] {
+            Step::Join(_) => {
+                assert_eq!(crowd.add(nick, act.group).await, expected);
+                members.push(nick);
+                next += 1;
+            }
+            Step::Leave(_) => {
+                let left = crowd.leave(seat, act.group).await;
+                assert!(left.is_none_or(|msgid| msgid == expected), "left as {left:?}, not as {expected}");
+                members.retain(|member| *member != nick);
+                next += 1;
+            }
+            Step::Say(..) => {
+                let texts = steps[next..].iter().map_while(|step| match step {
+                    Step::Say(who, text) if *who == nick => Some(text.as_str()),
+                    Step::Say(..) | Step::Join(_) | Step::Leave(_) => None,
+                });
+                let texts: Vec<&str> = texts.take(TOGETHER_MAX).collect();
+                let stored = crowd.say(seat, act.group, &texts).await;
+                let wanted: Vec<u64> = (expected..expected + texts.len() as u64).collect();
+                assert_eq!(stored, wanted);
+                next += texts.len();
+            }
+        }
+        if random.random_ratio(1, STEPS_PER_FAULT) && !members.is_empty() {
+            fault(&crowd, &mut random, &members).await;
+        }
+    }
+}
+
+/// Waits until nothing is missing; fails where something is wrong, or nothing moves any more.
+async fn completed(crowd: &Crowd) {
+    loop {
+        let before = crowd.missing.load(Ordering::Relaxed);
+        if before == 0 {
+            return;
+        }
+        tokio::select! {
+            () = crowd.complete.notified() => {}
+            () = tokio::time::sleep(STALL) => {
+                let missing = crowd.missing.load(Ordering::Relaxed);
+                assert!(missing < before, "{missing} items are missing, and nothing moves");
+            }
+        }
+    }
+}
+
+async fn replay(crowd: &Arc<Crowd>, seed: u64) {
+    let mut plays = JoinSet::new();
+    for index in 0..crowd.acts.len() {
+        let random = StdRng::seed_from_u64(seed.wrapping_add(index as u64));
+        plays.spawn(play(Arc::clone(crowd), index, random));
+    }
+    while let Some(played) = plays.join_next().await {
+        played.unwrap();
+    }
+    // Everybody is needed for the end.
+    for (_, seat) in crowd.seated() {
+        crowd.client(seat).await;
+    }
+    completed(crowd).await;
+}
+
+/// Who has left a group, and some of the others, browse what they may see.
+async fn browse(crowd: &Arc<Crowd>) -> u64 {
+    let mut readers = JoinSet::new();
+    for (index, act) in crowd.acts.iter().enumerate() {
+        for (nick, stays) in &act.script.stays {
+            if stays.iter().any(|stay| stay.left.is_some()) || nick % 10 == 0 {
+                let (crowd, nick) = (Arc::clone(crowd), *nick);
+                readers.spawn(async move { crowd.browse(nick, &crowd.acts[index]).await });
+            }
+        }
+    }
+    let mut items = 0;
+    while let Some(read) = readers.join_next().await {
+        items += read.unwrap();
+    }
+    items
+}
+
+fn acts(nicks: &mut Nicks) -> Vec<Script> {
+    let logs = variable("GAGGLE_REPLAY_LOGS").map_or(LOGS.len(), |logs| logs as usize);
+    let logs = LOGS.iter().take(logs).map(|log| read(log, nicks));
+    match variable("GAGGLE_REPLAY_TOGETHER") {
+        Some(1) => vec![Script::of(logs.flatten())],
+        _ => logs.map(Script::of).collect(),
+    }
+}
+
+#[test]
+fn every_member_of_a_busy_channel_ends_up_with_exactly_the_items_of_their_stays() {
+    // The profiles' disk is in memory: more threads for it would only get in each other's way.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_all().max_blocking_threads(2).build().unwrap().block_on(replay_all());
+}
+
+async fn replay_all() {
+    let seed = variable("GAGGLE_REPLAY_SEED").unwrap_or_else(rand::random);
+    println!("GAGGLE_REPLAY_SEED={seed}");
+    let began = Instant::now();
+    let site = Site::start().await;
+    let keeper = site.operator("keeper").await;
+    let mut nicks = Nicks::default();
+    let mut acts = Vec::from_iter(acts(&mut nicks));
+    let mut groups = Vec::new();
+    for (number, script) in acts.iter_mut().enumerate() {
+        script.stays.insert(nicks.len(), vec![Stay { joined: 1, left: None }]);
+        groups.push(keeper.client.create_group(&format!("log {number}"), History::FromJoin).await.unwrap());
+    }
+    let acts: Vec<Act> = acts.into_iter().zip(groups).map(|(script, group)| Act { script, group }).collect();
+    let relay = Relay::new(site.address(), seed);
+    let crowd = Arc::new(Crowd::new(site, keeper, nicks, acts, relay));
+    let deliveries = crowd.missing.load(Ordering::Relaxed);
+    crowd.seat(crowd.keeper_nick()).await;
+
+    tokio::select! {
+        () = replay(&crowd, seed) => {}
+        () = crowd.faulty.notified() => {}
+    }
+    assert_eq!(crowd.fault(), None);
+    let delivered = began.elapsed();
+    let browsed = browse(&crowd).await;
+    for (_, seat) in crowd.seated() {
+        let (finish, finished) = oneshot::channel();
+        seat.orders.send(Order::Finish(finish)).await.unwrap();
+        soon("the end of a person", finished).await.unwrap();
+    }
+    assert_eq!(crowd.fault(), None);
+    assert_eq!(crowd.missing.load(Ordering::Relaxed), 0);
+    let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+    println!(
+        "{deliveries} deliveries to {} people in {delivered:?}, {browsed} items browsed, {} connections, {} restarts, \
+         all in {:?}",
+        crowd.seated().count(),
+        count(&crowd.counts.connections),
+        count(&crowd.counts.restarts),
+        began.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn naughty_strings_arrive_byte_for_byte_by_push_and_by_page() {
+    let mut site = Site::start().await;
+    let ada = site.operator("ada").await;
+    let group = ada.client.create_group("strings", History::FromJoin).await.unwrap();
+    let bob = site.join(&ada, "bob", Some(group)).await;
+    let mut tail = bob.tail().await;
+    let mut strings: Vec<&str> = NAUGHTY.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    assert!(strings.len() > 500);
+    strings.extend(["", "\0", "\r\n", NAUGHTY]);
+    let mut queued = Vec::new();
+    for string in &strings {
+        queued.push(ada.client.queue(group, string).await.unwrap());
+    }
+    let mut last = None;
+    for seq in queued {
+        match soon("the outcome of a send", ada.client.outcome(seq)).await.unwrap() {
+            gaggle::client::Outcome::Sent { msgid, .. } => last = Some(msgid),
+            other => panic!("{other:?}"),
+        }
+    }
+    tail.until_msgid(group, last.unwrap()).await;
+    assert_eq!(tail.texts(group), strings);
+
+    site.restart().await;
+    let mut browsed = Vec::new();
+    let mut after = Default::default();
+    loop {
+        let page = bob.client.pull(group, after, 0).await.unwrap();
+        after = page.covered_to;
+        browsed.extend(page.items.into_iter().filter_map(|item| match item.content {
+            Content::Text(text) => Some(text),
+            _ => None,
+        }));
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(browsed, strings);
+}
