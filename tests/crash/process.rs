@@ -74,6 +74,11 @@ impl Home {
         since.elapsed()
     }
 
+    /// The process of the server.
+    pub fn pid(&self) -> u32 {
+        self.running.as_ref().expect("a running server").id()
+    }
+
     /// What the server said on stderr, over all its starts.
     pub fn errors(&self) -> String {
         fs::read_to_string(self.folder().join("stderr")).unwrap()
@@ -88,8 +93,7 @@ impl Home {
 
     /// SIGTERM, then waits for the end.
     pub async fn terminate(&mut self) -> ExitStatus {
-        let pid = self.running.as_ref().expect("a running server").id();
-        let told = Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap();
+        let told = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().unwrap();
         assert!(told.success());
         self.ended().await
     }
