@@ -14,6 +14,7 @@ use std::time::Instant;
 use gaggle::client::{Content, History};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -45,6 +46,20 @@ async fn fault(crowd: &Arc<Crowd>, random: &mut StdRng, members: &[Nick]) {
         }
         _ => seat.orders.send(Order::GoAway).await.unwrap(),
     }
+}
+
+/// Open files that the whole crowd needs: a socket for each person and each way through the relay.
+const OPEN_FILES: u64 = 5_000;
+
+/// Raises the limit of this process to what the system allows; many systems begin with 1,024.
+fn allow_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    let enough = limit.maximum.is_none_or(|files| files >= OPEN_FILES) || variable("GAGGLE_REPLAY_LOGS").is_some();
+    assert!(
+        enough,
+        "the replay needs {OPEN_FILES} open files: raise the hard limit (ulimit -Hn), or set GAGGLE_REPLAY_LOGS=1"
+    );
 }
 
 /// Plays one group from its first line to its last.
@@ -157,6 +172,7 @@ fn every_member_of_a_busy_channel_ends_up_with_exactly_the_items_of_their_stays(
 async fn replay_all() {
     let seed = variable("GAGGLE_REPLAY_SEED").unwrap_or_else(rand::random);
     println!("GAGGLE_REPLAY_SEED={seed}");
+    allow_open_files();
     let began = Instant::now();
     let site = Site::start().await;
     let keeper = site.operator("keeper").await;
