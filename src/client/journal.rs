@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::client::error::ProfileError;
-use crate::disk::{DiskError, File, SharedDisk};
+use crate::disk::{DiskError, File, SharedDisk, whole};
 
 const MAGIC_BYTES: usize = 8;
 const NUMBER_BYTES: usize = 8;
@@ -232,9 +232,7 @@ impl Journal {
     pub(super) fn rewrite(&mut self, bodies: &[Vec<u8>]) -> Result<(), ProfileError> {
         self.disk.create_folder(&self.folder)?;
         let beside = self.path.with_extension("new");
-        if self.disk.exists(&beside)? {
-            self.disk.remove(&beside)?;
-        }
+        whole::remove(self.disk.as_ref(), &beside)?;
         let old = (self.number, self.synced);
         self.synced = HEADER_BYTES as u64;
         self.number = random_number().map_err(ProfileError::Disk)?;

@@ -33,9 +33,8 @@ pub fn read(disk: &dyn Disk, path: &Path, bytes_max: usize) -> Result<Option<Vec
 /// Where it cannot be written; the old file is then still there, whole.
 pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
     let fresh = beside(path);
-    if disk.exists(&fresh)? {
-        disk.remove(&fresh)?;
-    }
+    // What an interrupted attempt left goes durably, else a power loss could undo that and keep the rename, of what was left.
+    remove(disk, &fresh)?;
     let mut file = disk.create(&fresh)?;
     file.write_at(0, bytes)?;
     file.sync()?;
@@ -73,6 +72,7 @@ fn beside(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
     use crate::disk::real::RealDisk;
+    use crate::disk::simulated::SimulatedDisk;
 
     #[test]
     fn a_replaced_file_is_the_new_bytes_whole() {
@@ -94,5 +94,25 @@ mod tests {
         replace(&RealDisk, &path, b"0123456789a").unwrap();
         let told = read(&RealDisk, &path, 10).unwrap_err().to_string();
         assert!(told.contains("10 bytes") && told.contains("file"), "{told}");
+    }
+
+    #[test]
+    fn what_an_interrupted_attempt_left_never_takes_the_place_of_the_file() {
+        let path = Path::new("/data/file");
+        for stop in 0..7 {
+            for seed in 0..40 {
+                let disk = SimulatedDisk::new();
+                disk.create_folder(Path::new("/data")).unwrap();
+                disk.create(&beside(path)).unwrap().write_at(0, b"torn").unwrap();
+                disk.sync_folder(Path::new("/data")).unwrap();
+                disk.stop_after(stop);
+                let replaced = replace(&disk, path, b"whole").is_ok();
+                let found = read(&disk.crash(seed), path, 10).unwrap();
+                assert!(
+                    found.as_deref() == Some(b"whole") || (found.is_none() && !replaced),
+                    "{stop} {seed} {found:?}"
+                );
+            }
+        }
     }
 }

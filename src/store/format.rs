@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::disk::{Disk, DiskError};
+use crate::disk::{Disk, DiskError, whole};
 use crate::ids::Epoch;
 use crate::store::error::StoreError;
 
@@ -150,15 +150,7 @@ impl Format {
 
     /// Writes the file of a folder that has none: under another name, synced, then renamed.
     pub(super) fn write(self, disk: &dyn Disk, folder: &Path) -> Result<(), DiskError> {
-        let new = folder.join(FORMAT_NEW_NAME);
-        if disk.exists(&new)? {
-            disk.remove(&new)?;
-        }
-        let mut file = disk.create(&new)?;
-        file.write_at(0, self.text().as_bytes())?;
-        file.sync()?;
-        disk.rename(&new, &path_in(folder))?;
-        disk.sync_folder(folder)
+        whole::replace(disk, &path_in(folder), self.text().as_bytes())
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Disk, File};
+use crate::disk::{Disk, File, whole};
 use crate::store::error::StoreError;
 use crate::store::format::{StoreId, random};
 
@@ -63,9 +63,7 @@ impl Segment {
     ) -> Result<Segment, StoreError> {
         let segment = Segment { number, nonce: u64::from_be_bytes(random()?), bytes, path: path_of(folder, number) };
         let new = folder.join(format!("{number:08}{NEW_SUFFIX}"));
-        if disk.exists(&new)? {
-            disk.remove(&new)?;
-        }
+        whole::remove(disk, &new)?;
         let mut file = disk.create(&new)?;
         fill(&mut *file, bytes)?;
         file.write_at(0, &segment.head(store))?;
