@@ -48,7 +48,7 @@ pub(crate) struct Found {
 impl Place {
     /// Opens the store.
     pub(crate) fn open(&self, progress: impl FnMut(Progress) + Send + 'static) -> Result<Found, OpenError> {
-        let options = Options { segment_bytes: self.segment_bytes, progress: Box::new(progress) };
+        let options = Options { segment_bytes: self.segment_bytes, progress: Box::new(progress), ..Options::default() };
         let store = store::open(Arc::clone(&self.disk), &self.folder, options)?;
         let tables = translate::load(store.engine.as_ref())?;
         let applier = Applier::new(Arc::clone(&store.engine))?;

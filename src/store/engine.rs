@@ -1,13 +1,16 @@
 //! The narrow door to an ordered index: get, forward range, last key at or below, a batch of puts and removes, flush.
 //!
 //! An engine may lose whatever was applied after its last finished flush, and nothing before it. It is told the lsn of
-//! each batch and can say the highest one it holds; the log makes up for the rest.
+//! each batch and can say the highest one it holds; the log makes up for the rest. [`Index`] is how the engine of one
+//! data folder is opened, made anew, and what was set aside removed.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::ids::Lsn;
+use crate::store::format::StoreId;
 use crate::store::tree::Tree;
 
 /// One absolute change of one key.
@@ -21,7 +24,7 @@ pub struct Op {
     pub value: Option<Bytes>,
 }
 
-/// Why an engine failed. Any of these is doubt: the index is set aside and rebuilt from the log.
+/// Why an engine failed. All but [`EngineError::Busy`] are doubt: the index is set aside and rebuilt from the log.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// It could not be opened.
@@ -33,6 +36,20 @@ pub enum EngineError {
     /// A batch or a flush failed; nothing since the last finished flush can be trusted.
     #[error("the index cannot be written: {0}")]
     Write(String),
+    /// It did not come to an end in time, and never may: nothing else can be asked of it in this process.
+    #[error("the index has stalled: {0}")]
+    Stalled(String),
+    /// It is being opened anew to give memory back, and was not ready in time: the read can be tried again.
+    #[error("the index is being opened anew")]
+    Busy,
+}
+
+impl EngineError {
+    /// Whether the index can't be trusted any more.
+    #[must_use]
+    pub fn is_doubt(&self) -> bool {
+        !matches!(self, EngineError::Busy)
+    }
 }
 
 /// What a scan calls for each key and value; it says whether to go on.
@@ -75,4 +92,46 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// Where the index cannot be written.
     fn flush(&self) -> Result<Lsn, EngineError>;
+
+    /// Bytes of memory, roughly, that it holds for what was written since it was opened and cannot give back but by
+    /// [`Engine::recycle`]; zero where there is no such thing.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Gives memory back by closing and opening the index. Everything must be flushed; reads wait meanwhile or get
+    /// [`EngineError::Busy`]. Called by the applying thread only, which checks [`Engine::applied`] afterwards.
+    ///
+    /// # Errors
+    /// Where it does not open again; it is in doubt then.
+    fn recycle(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    /// Bytes on disk, as far as that can be told; zero where it has none.
+    fn disk_bytes(&self) -> u64 {
+        0
+    }
+}
+
+/// How the engine of one data folder is opened and made.
+pub trait Index: Send + Sync {
+    /// Opens the index that is there, or returns the one that is open already in this process; none where there is
+    /// none. Guarded: a hang ends with [`EngineError::Stalled`].
+    ///
+    /// # Errors
+    /// Where it does not open, or belongs to another store. It is in doubt then.
+    fn open(&self, store: StoreId) -> Result<Option<Arc<dyn Engine>>, EngineError>;
+
+    /// Sets aside what is there, and makes an empty index in its place.
+    ///
+    /// # Errors
+    /// Where the disk refuses.
+    fn begin(&self, store: StoreId) -> Result<Arc<dyn Engine>, EngineError>;
+
+    /// Removes what was set aside.
+    ///
+    /// # Errors
+    /// Where the disk refuses.
+    fn remove_old(&self) -> Result<(), EngineError>;
 }

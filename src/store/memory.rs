@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 
 use crate::ids::Lsn;
-use crate::store::engine::{Engine, EngineError, Op, Visit};
+use crate::store::engine::{Engine, EngineError, Index, Op, Visit};
+use crate::store::format::StoreId;
 use crate::store::tree::Tree;
 
 /// Rows that are copied out under one lock.
@@ -97,6 +98,24 @@ impl Engine for MemoryEngine {
 
     fn flush(&self) -> Result<Lsn, EngineError> {
         self.applied()
+    }
+}
+
+/// The index that is made anew at each start.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MemoryIndex;
+
+impl Index for MemoryIndex {
+    fn open(&self, _store: StoreId) -> Result<Option<Arc<dyn Engine>>, EngineError> {
+        Ok(None)
+    }
+
+    fn begin(&self, _store: StoreId) -> Result<Arc<dyn Engine>, EngineError> {
+        Ok(Arc::new(MemoryEngine::new()))
+    }
+
+    fn remove_old(&self) -> Result<(), EngineError> {
+        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ pub mod applier;
 pub mod engine;
 pub mod error;
 pub mod faulty;
+pub mod flushed;
 pub mod format;
 pub mod keys;
 pub mod log;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use crate::disk::{Disk, Lock, SharedDisk};
 use crate::ids::{Epoch, Lsn};
 use crate::limits::SEGMENT_BYTES;
-use crate::store::engine::Engine;
+use crate::store::engine::{Engine, Index};
 use crate::store::error::StoreError;
 use crate::store::format::{FORMAT_NEW_NAME, Format, StoreId, path_in};
 use crate::store::log::{self, LogOptions, LogWriter, RecoveredLog, Recovery};
-use crate::store::memory::MemoryEngine;
+use crate::store::memory::MemoryIndex;
 
 /// The name of the lock file.
 const LOCK_NAME: &str = "LOCK";
@@ -36,13 +36,15 @@ pub struct Progress {
 pub struct Options {
     /// Size of segments that are made from now on.
     pub segment_bytes: u64,
+    /// The index of the folder.
+    pub index: Arc<dyn Index>,
     /// Called after each segment that was read.
     pub progress: Box<dyn FnMut(Progress) + Send>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { segment_bytes: SEGMENT_BYTES, progress: Box::new(|_| {}) }
+        Options { segment_bytes: SEGMENT_BYTES, index: Arc::new(MemoryIndex), progress: Box::new(|_| {}) }
     }
 }
 
@@ -70,7 +72,7 @@ pub struct Opened {
 /// Where another process has it, it is another program's or a newer version's, something in it is damaged, or the
 /// disk refuses. Only in the last case may anything have been changed, and never so that the next attempt loses more.
 pub fn open(disk: SharedDisk, folder: &Path, options: Options) -> Result<Opened, StoreError> {
-    let Options { segment_bytes, mut progress } = options;
+    let Options { segment_bytes, index, mut progress } = options;
     if !disk.exists(folder)? {
         disk.create_folder(folder)?;
     }
@@ -83,13 +85,13 @@ pub fn open(disk: SharedDisk, folder: &Path, options: Options) -> Result<Opened,
         Some(format) => (format, false),
         None => (create(&*disk, folder, segment_bytes)?, true),
     };
-    let engine = MemoryEngine::new();
+    let engine = index.begin(format.store)?;
     let options = log::LogOptions { store: format.store, segment_bytes, flushed: Lsn::ZERO };
-    let RecoveredLog { mut writer, recovery } = rebuild(&disk, folder, &options, &engine, &mut progress)?;
+    let RecoveredLog { mut writer, recovery } = rebuild(&disk, folder, &options, &*engine, &mut progress)?;
     writer.hold(lock);
     let durable = writer.synced();
     let (store, epoch) = (format.store, format.epoch);
-    Ok(Opened { log: writer, engine: Arc::new(engine), store, epoch, durable, recovery, created })
+    Ok(Opened { log: writer, engine, store, epoch, durable, recovery, created })
 }
 
 /// Refuses a folder without FORMAT that holds anything of anybody.
@@ -132,7 +134,7 @@ fn rebuild(
     disk: &SharedDisk,
     folder: &Path,
     options: &LogOptions,
-    engine: &MemoryEngine,
+    engine: &dyn Engine,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<RecoveredLog, StoreError> {
     let mut told = 0;

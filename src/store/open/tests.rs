@@ -251,7 +251,7 @@ fn progress_is_told_for_each_segment() {
     let told: Arc<Mutex<Vec<Progress>>> = Arc::default();
     let teller = Arc::clone(&told);
     let progress = Box::new(move |progress| teller.lock().unwrap().push(progress));
-    open(Arc::new(disk), folder(), Options { segment_bytes: SMALL, progress }).unwrap();
+    open(Arc::new(disk), folder(), Options { progress, ..small() }).unwrap();
     let told = told.lock().unwrap();
     assert_eq!(told.iter().map(|progress| progress.segment).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     assert!(told.iter().all(|progress| progress.segments == 5));
