@@ -6,7 +6,8 @@
 //!
 //! A data folder holds `FORMAT` (written last when it is made, read first), `LOCK`, and `log/`, the segments of the
 //! commit log. The index is in memory ([`memory`]) and is rebuilt from the log at every start, so nothing says yet how
-//! far an index on disk was flushed; the rules of the log that need it take that lsn as a parameter, zero here.
+//! far an index on disk ([`index`]) was flushed; the rules of the log that need it take that lsn as a parameter, zero
+//! here.
 
 pub mod applier;
 pub mod engine;
@@ -14,6 +15,7 @@ pub mod error;
 pub mod faulty;
 pub mod flushed;
 pub mod format;
+pub mod index;
 pub mod keys;
 pub mod log;
 pub mod memory;
@@ -21,6 +23,8 @@ mod open;
 pub mod overlay;
 pub mod page;
 pub mod records;
+#[cfg(test)]
+mod suite;
 pub mod tree;
 
 pub use self::error::{StoreError, StoreErrorClass};

@@ -1,0 +1,322 @@
+//! The engine on sled.
+//!
+//! One thread applies and flushes, with a handle of its own; reads lease theirs. A frame is its puts and removes one
+//! after another and then the row that says its lsn, so that a flush between frames holds whole ones.
+//!
+//! A failed engine is leaked, not dropped; a healthy one is flushed until there is nothing left to write before it is
+//! closed, because sled ends the process where the flush of its own closing fails.
+
+use std::fs;
+use std::io;
+use std::mem;
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use crate::ids::Lsn;
+use crate::store::engine::{Engine, EngineError, Op, Visit};
+use crate::store::format::StoreId;
+use crate::store::index::lease::Gate;
+use crate::store::index::{FANOUT, Settings, guarded, opening};
+use crate::store::tree::Tree;
+
+/// The tree that says whose index it is and where it stands.
+const OWN_TREE: &str = "index";
+const STORE_KEY: &[u8] = b"store";
+const APPLIED_KEY: &[u8] = b"applied";
+
+/// Memory of a row beside its key and value: two places in a leaf, two allocations and their counts.
+const ROW_BYTES: u64 = 96;
+/// Flushes before closing, each of which may move what the one before has left scattered.
+const SETTLE_FLUSHES: usize = 16;
+
+/// What is open of sled, for one thread at a time.
+#[derive(Clone)]
+pub(super) struct Handle {
+    db: sled::Db<FANOUT>,
+    /// In the order of [`Tree::ALL`].
+    trees: Vec<sled::Tree<FANOUT>>,
+    own: sled::Tree<FANOUT>,
+}
+
+impl Handle {
+    fn new(db: sled::Db<FANOUT>) -> io::Result<Handle> {
+        let trees = Tree::ALL.into_iter().map(|tree| db.open_tree(name(tree))).collect::<io::Result<_>>()?;
+        let own = db.open_tree(OWN_TREE)?;
+        Ok(Handle { db, trees, own })
+    }
+
+    fn tree(&self, tree: Tree) -> io::Result<&sled::Tree<FANOUT>> {
+        let place = usize::from(tree.number()).checked_sub(1);
+        place.and_then(|place| self.trees.get(place)).ok_or_else(|| io::Error::other("a tree is not open"))
+    }
+
+    /// The lsn of the last frame applied; none where no such row stands.
+    fn applied(&self) -> io::Result<Option<Lsn>> {
+        let Some(value) = self.own.get(APPLIED_KEY)? else { return Ok(None) };
+        let bytes = <[u8; 8]>::try_from(&*value).map_err(|_| io::Error::other("its lsn is no number"))?;
+        Ok(Some(Lsn::new(u64::from_be_bytes(bytes))))
+    }
+
+    fn apply(&self, lsn: Lsn, ops: &[Op]) -> io::Result<()> {
+        for op in ops {
+            let tree = self.tree(op.tree)?;
+            match &op.value {
+                Some(value) => tree.insert(&op.key, &**value)?,
+                None => tree.remove(&op.key)?,
+            };
+        }
+        self.own.insert(APPLIED_KEY, lsn.value().to_be_bytes().as_slice())?;
+        Ok(())
+    }
+
+    /// Flushes until there is nothing left to write.
+    fn settle(&self) -> io::Result<()> {
+        for _ in 0..SETTLE_FLUSHES {
+            if self.db.flush()?.objects_flushed == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A tree's name in sled; never reused for another.
+fn name(tree: Tree) -> &'static str {
+    match tree {
+        Tree::Messages => "messages",
+        Tree::Cursors => "cursors",
+        Tree::Members => "members",
+        Tree::Recalled => "recalled",
+        Tree::Own => "own",
+        Tree::Groups => "groups",
+        Tree::Users => "users",
+        Tree::Devices => "devices",
+        Tree::Invites => "invites",
+        Tree::Handles => "handles",
+        Tree::Keys => "keys",
+        Tree::Memberships => "memberships",
+        Tree::Sends => "sends",
+        Tree::Meta => "meta",
+    }
+}
+
+/// The index on disk of one store.
+pub struct SledEngine {
+    path: PathBuf,
+    settings: Settings,
+    store: StoreId,
+    gate: Gate,
+    /// Of the applying thread; none while sled is closed.
+    writer: Mutex<Option<Handle>>,
+    applied: AtomicU64,
+    held: AtomicU64,
+}
+
+impl SledEngine {
+    /// Opens the index in this folder, which must be this store's.
+    pub(super) fn open(path: &Path, settings: Settings, store: StoreId) -> Result<SledEngine, EngineError> {
+        let (handle, applied) = open_handle(path, &settings, store)?;
+        Ok(SledEngine::with(path, settings, store, handle, applied))
+    }
+
+    /// Makes an empty index in this folder, durably.
+    pub(super) fn create(path: &Path, settings: Settings, store: StoreId) -> Result<SledEngine, EngineError> {
+        let db = opening::open_db(path, &settings)?;
+        let made = guarded(|| {
+            let handle = Handle::new(db.clone())?;
+            handle.own.insert(STORE_KEY, store.bytes().as_slice())?;
+            handle.own.insert(APPLIED_KEY, Lsn::ZERO.value().to_be_bytes().as_slice())?;
+            handle.db.flush()?;
+            Ok(handle)
+        });
+        match made {
+            Ok(handle) => Ok(SledEngine::with(path, settings, store, handle, Lsn::ZERO)),
+            Err(why) => {
+                mem::forget(db);
+                Err(EngineError::Write(why))
+            }
+        }
+    }
+
+    fn with(path: &Path, settings: Settings, store: StoreId, handle: Handle, applied: Lsn) -> SledEngine {
+        SledEngine {
+            path: path.to_owned(),
+            settings,
+            store,
+            gate: Gate::new(handle.clone()),
+            writer: Mutex::new(Some(handle)),
+            applied: AtomicU64::new(applied.value()),
+            held: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether no call has failed so far.
+    pub(super) fn is_healthy(&self) -> bool {
+        self.gate.failure().is_none()
+    }
+
+    /// Makes it failed: what is open of sled is left as it is, and leaked.
+    pub(super) fn abandon(&self) {
+        self.gate.fail("it was given up");
+    }
+
+    pub(super) fn check_store(&self, store: StoreId) -> Result<(), EngineError> {
+        if self.store == store { Ok(()) } else { Err(foreign(&self.path)) }
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Option<Handle>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A failed call makes the engine failed.
+    fn told<T>(&self, outcome: Result<T, String>, error: fn(String) -> EngineError) -> Result<T, EngineError> {
+        outcome.map_err(|why| {
+            self.gate.fail(&why);
+            error(why)
+        })
+    }
+
+    fn read<T>(&self, call: impl FnOnce(&Handle) -> io::Result<T>) -> Result<T, EngineError> {
+        let lease = self.gate.enter()?;
+        let handle = lease.handle()?;
+        self.told(guarded(|| call(handle)), EngineError::Read)
+    }
+
+    fn write<T>(&self, call: impl FnOnce(&Handle) -> io::Result<T>) -> Result<T, EngineError> {
+        if let Some(why) = self.gate.failure() {
+            return Err(EngineError::Write(why));
+        }
+        let writer = self.writer();
+        let handle = writer.as_ref().ok_or_else(|| EngineError::Write("it is closed".to_owned()))?;
+        self.told(guarded(|| call(handle)), EngineError::Write)
+    }
+}
+
+/// Opens sled and its trees, and sees whose it is and where it stands.
+fn open_handle(path: &Path, settings: &Settings, store: StoreId) -> Result<(Handle, Lsn), EngineError> {
+    let db = opening::open_db(path, settings)?;
+    let read = guarded(|| {
+        let handle = Handle::new(db.clone())?;
+        let found = handle.own.get(STORE_KEY)?;
+        let applied = handle.applied()?;
+        Ok((handle, found, applied))
+    });
+    let failed = match read {
+        Ok((handle, Some(found), Some(applied))) if *found == store.bytes() => return Ok((handle, applied)),
+        Ok((_, Some(found), _)) if *found != store.bytes() => foreign(path),
+        Ok(_) => EngineError::Open(format!("{} does not say whose it is or where it stands", path.display())),
+        Err(why) => EngineError::Open(format!("{}: {why}", path.display())),
+    };
+    mem::forget(db);
+    Err(failed)
+}
+
+fn foreign(path: &Path) -> EngineError {
+    EngineError::Open(format!("{} belongs to another store", path.display()))
+}
+
+impl Engine for SledEngine {
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        let value = self.read(|handle| handle.tree(tree)?.get(key))?;
+        Ok(value.map(|value| Bytes::copy_from_slice(&value)))
+    }
+
+    fn scan(&self, tree: Tree, from: &[u8], visit: Visit<'_>) -> Result<(), EngineError> {
+        let lease = self.gate.enter()?;
+        let handle = lease.handle()?;
+        // No upper end is given: with one, sled goes on to the end of the tree.
+        let mut rows = self.told(guarded(|| Ok(handle.tree(tree)?.range(from..))), EngineError::Read)?;
+        // The visitor is called outside of the guard: a panic of its own is not the index's.
+        while let Some((key, value)) = self.told(guarded(|| rows.next().transpose()), EngineError::Read)? {
+            if let ControlFlow::Break(()) = visit(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn last_at_or_below(&self, tree: Tree, key: &[u8]) -> Result<Option<(Bytes, Bytes)>, EngineError> {
+        self.read(|handle| {
+            let tree = handle.tree(tree)?;
+            if let Some(value) = tree.get(key)? {
+                return Ok(Some((Bytes::copy_from_slice(key), Bytes::copy_from_slice(&value))));
+            }
+            let below = tree.get_lt(key)?;
+            Ok(below.map(|(key, value)| (Bytes::copy_from_slice(&key), Bytes::copy_from_slice(&value))))
+        })
+    }
+
+    fn apply(&self, lsn: Lsn, ops: &[Op]) -> Result<(), EngineError> {
+        self.write(|handle| handle.apply(lsn, ops))?;
+        let bytes = ops.iter().map(|op| ROW_BYTES + (op.key.len() + op.value.as_ref().map_or(0, Bytes::len)) as u64);
+        self.held.fetch_add(bytes.sum(), Ordering::Relaxed);
+        self.applied.store(lsn.value(), Ordering::Release);
+        Ok(())
+    }
+
+    fn applied(&self) -> Result<Lsn, EngineError> {
+        match self.gate.failure() {
+            Some(why) => Err(EngineError::Read(why)),
+            None => Ok(Lsn::new(self.applied.load(Ordering::Acquire))),
+        }
+    }
+
+    fn flush(&self) -> Result<Lsn, EngineError> {
+        self.write(|handle| handle.db.flush().map(|_| ()))?;
+        Ok(Lsn::new(self.applied.load(Ordering::Acquire)))
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    fn recycle(&self) -> Result<(), EngineError> {
+        self.write(Handle::settle)?;
+        let handles = self.gate.close()?;
+        let writer = self.writer().take();
+        let closed = guarded(|| {
+            drop((handles, writer));
+            Ok(())
+        });
+        self.told(closed, EngineError::Write)?;
+        let (handle, applied) = open_handle(&self.path, &self.settings, self.store).inspect_err(|error| {
+            self.gate.fail(&error.to_string());
+        })?;
+        self.applied.store(applied.value(), Ordering::Release);
+        self.held.store(0, Ordering::Relaxed);
+        *self.writer() = Some(handle.clone());
+        self.gate.reopen(handle);
+        Ok(())
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        disk_bytes(&self.path).unwrap_or(0)
+    }
+}
+
+impl Drop for SledEngine {
+    fn drop(&mut self) {
+        let (mut handles, failed) = self.gate.take();
+        handles.extend(self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        let settled = !failed && handles.first().is_none_or(|handle| guarded(|| handle.settle()).is_ok());
+        if !settled {
+            mem::forget(handles);
+        }
+    }
+}
+
+/// What the files of a folder take on disk, holes not counted.
+fn disk_bytes(folder: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let known = entry.metadata()?;
+        bytes += if known.is_dir() { disk_bytes(&entry.path())? } else { known.blocks() * 512 };
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,155 @@
+//! The ordered index on disk: sled, behind the door of [`super::engine`].
+//!
+//! `data/index` holds one sled tree for each tree of the store, and one named `index` with the store's id and the lsn
+//! of the last frame applied. It is written behind the log by one thread and is durable as of its last flush; it is
+//! never trusted further than that, and after any error, of a read too, not at all: it is set aside and rebuilt from
+//! the log. No other module names sled.
+//!
+//! - sled never flushes by itself here, so a flush holds whole frames and the lsn that belongs to them.
+//! - Every call into sled goes through [`guarded`]: an error or a panic makes the engine *failed*, every later call errs
+//!   at once, and what is open of sled is leaked, since dropping it would flush again.
+//! - [`SledIndex::open`] returns the engine that is open in this process while it is healthy: the log beneath it can be
+//!   opened anew without it.
+
+mod engine;
+mod lease;
+mod opening;
+
+use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+pub use self::engine::SledEngine;
+use crate::store::engine::{Engine, EngineError, Index};
+use crate::store::format::StoreId;
+
+/// The folder of the index, in the data folder.
+pub const INDEX_NAME: &str = "index";
+/// What was set aside for a rebuild that has not ended.
+pub const INDEX_OLD_NAME: &str = "index.old";
+
+/// Keys of a leaf; fixed when the index is made.
+pub const FANOUT: usize = 128;
+
+/// How much it may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of leaves kept in memory for reading.
+    pub cache_bytes: usize,
+    /// The part of the cache, in percent, that a scan of everything does not sweep out.
+    pub entry_cache_percent: u8,
+    /// The level of zstd for leaves on disk.
+    pub zstd_level: i32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { cache_bytes: 64 * 1024 * 1024, entry_cache_percent: 20, zstd_level: 3 }
+    }
+}
+
+/// The index of a data folder, on disk.
+pub struct SledIndex {
+    folder: PathBuf,
+    settings: Settings,
+    opened: Mutex<Weak<SledEngine>>,
+}
+
+impl SledIndex {
+    /// The index of this data folder.
+    #[must_use]
+    pub fn new(folder: &Path, settings: Settings) -> SledIndex {
+        SledIndex { folder: folder.to_owned(), settings, opened: Mutex::default() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(INDEX_NAME)
+    }
+
+    fn old_path(&self) -> PathBuf {
+        self.folder.join(INDEX_OLD_NAME)
+    }
+
+    /// Puts what is there out of the way. An older one that was set aside is better than what an interrupted rebuild
+    /// has left, so that goes instead.
+    fn set_aside(&self) -> io::Result<()> {
+        let (path, old) = (self.path(), self.old_path());
+        if path.symlink_metadata().is_ok() {
+            if old.symlink_metadata().is_ok() {
+                remove(&path)?
+            } else {
+                fs::rename(&path, &old)?
+            }
+            sync_folder(&self.folder)?;
+        }
+        Ok(())
+    }
+}
+
+impl Index for SledIndex {
+    fn open(&self, store: StoreId) -> Result<Option<Arc<dyn Engine>>, EngineError> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = opened.upgrade().filter(|engine| engine.is_healthy()) {
+            engine.check_store(store)?;
+            return Ok(Some(engine));
+        }
+        let path = self.path();
+        if !path.try_exists().map_err(|error| EngineError::Open(named(&path, &error)))? {
+            return Ok(None);
+        }
+        let engine = Arc::new(SledEngine::open(&path, self.settings, store)?);
+        *opened = Arc::downgrade(&engine);
+        Ok(Some(engine))
+    }
+
+    fn begin(&self, store: StoreId) -> Result<Arc<dyn Engine>, EngineError> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = opened.upgrade() {
+            engine.abandon();
+        }
+        self.set_aside().map_err(|error| EngineError::Write(named(&self.path(), &error)))?;
+        let engine = Arc::new(SledEngine::create(&self.path(), self.settings, store)?);
+        sync_folder(&self.folder).map_err(|error| EngineError::Write(named(&self.folder, &error)))?;
+        *opened = Arc::downgrade(&engine);
+        Ok(engine)
+    }
+
+    fn remove_old(&self) -> Result<(), EngineError> {
+        let old = self.old_path();
+        if old.symlink_metadata().is_err() {
+            return Ok(());
+        }
+        let removed = remove(&old).and_then(|()| sync_folder(&self.folder));
+        removed.map_err(|error| EngineError::Write(named(&old, &error)))
+    }
+}
+
+/// Calls sled. Its errors and its panics are told alike; whoever calls makes the engine failed then.
+fn guarded<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, String> {
+    // What a panic leaves half changed is not looked at again: a failed engine is leaked.
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            Err(text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned())
+        }
+    }
+}
+
+fn named(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// Removes a folder, or the file that stands in its place.
+fn remove(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata()?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    fs::File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests;
