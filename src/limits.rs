@@ -170,6 +170,13 @@ pub const NOTICES_QUEUED_MAX: usize = 256;
 
 /// Bytes of one segment of the commit log.
 pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+/// Newest segments of the commit log that are read whole at every start, whatever the index holds of them: half a GB,
+/// a second or two. Damage in what was written lately is thus told at once, and a start takes no longer the longer the
+/// history is.
+pub const LOG_SEGMENTS_CHECKED: usize = 32;
+/// Memory that the index may hold for what was written to it since it was opened, while it is filled from the log: a
+/// share of a machine with 512 MB beside the cache and the resident rows.
+pub const INDEX_HELD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Largest frame of the commit log: a full batch, its rows and their keys.
 pub const LOG_FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
 

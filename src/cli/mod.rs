@@ -14,6 +14,7 @@ pub mod interrupt;
 pub mod invite;
 pub mod join;
 pub mod known;
+pub mod opening;
 pub mod outbox;
 pub mod output;
 pub mod printer;

@@ -3,7 +3,6 @@
 
 use std::env;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -11,15 +10,11 @@ use serde::Serialize;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::interrupt::Interrupts;
-use crate::cli::{output, visible};
-use crate::clock;
+use crate::cli::{opening, output, visible};
 use crate::config::{Config, ConfigError, ServeFlags};
 use crate::server::{OpenError, ServeError, Server};
-use crate::store::{Progress, StoreErrorClass};
+use crate::store::StoreErrorClass;
 use crate::telemetry::{self, LEVEL_VARIABLE, TelemetryError};
-
-/// Words about progress come no closer together.
-const PROGRESS_GAP: Duration = Duration::from_secs(1);
 
 /// Examples, after the options.
 pub const HELP: &str = "\
@@ -92,7 +87,7 @@ pub async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CliError> 
     telemetry::init(config.log_format, Some(level.as_deref().unwrap_or(quiet_level)))?;
     let advertised = config.advertise.is_some();
 
-    let mut server = Server::start(config, Context::disk(), told(context.output)).await?;
+    let mut server = Server::start(config, Context::disk(), opening::told(context.output)).await?;
     let mut signals = Interrupts::watch();
     greet(context, &server, advertised)?;
     tokio::select! {
@@ -110,18 +105,6 @@ pub async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CliError> 
     }
     context.output.words("stopped");
     Ok(Exit::Done)
-}
-
-/// Tells how far reading the log has come, where that takes long enough to wonder.
-fn told(output: output::Output) -> impl FnMut(Progress) + Send + 'static {
-    let mut last = clock::monotonic();
-    move |progress| {
-        let now = clock::monotonic();
-        if now.saturating_duration_since(last) >= PROGRESS_GAP {
-            output.words(&format!("reading the log: {} of {} segments", progress.segment, progress.segments));
-            last = now;
-        }
-    }
 }
 
 /// Says where it listens and, while there is no operator, how to become one.
@@ -185,7 +168,8 @@ impl From<ServeError> for CliError {
             | ServeError::NotOpen
             | ServeError::WriterEnded => None,
         };
-        let exit = if storage == Some(StoreErrorClass::Full) { Exit::TryAgain } else { Exit::Failed };
+        let passes = matches!(storage, Some(StoreErrorClass::Full | StoreErrorClass::Index));
+        let exit = if passes { Exit::TryAgain } else { Exit::Failed };
         CliError::new(exit, visible::name(&error.to_string()))
     }
 }

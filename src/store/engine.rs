@@ -116,6 +116,12 @@ pub trait Engine: Send + Sync {
 
 /// How the engine of one data folder is opened and made.
 pub trait Index: Send + Sync {
+    /// Whether it outlives the process. Of one that does not nothing is recorded, and that it is filled from the log at
+    /// every start is no doubt.
+    fn is_kept(&self) -> bool {
+        true
+    }
+
     /// Opens the index that is there, or returns the one that is open already in this process; none where there is
     /// none. Guarded: a hang ends with [`EngineError::Stalled`].
     ///

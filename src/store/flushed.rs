@@ -79,13 +79,17 @@ impl Flushed {
         self.write(Known { opens: known.opens.saturating_add(1), ..known })
     }
 
-    /// Records that the index must not be used again. What it was known to hold still says where the log may not end.
+    /// Records that the index must not be used again, in both slots, so that damage to one does not take the doubt
+    /// away. What the index was known to hold still says where the log may not end.
     ///
     /// # Errors
     /// As [`Flushed::record`].
     pub fn record_doubt(&mut self) -> Result<(), DiskError> {
-        let known = self.known.unwrap_or_default();
-        self.write(Known { doubt: true, ..known })
+        for _ in 0..2 {
+            let known = self.known.unwrap_or_default();
+            self.write(Known { doubt: true, ..known })?;
+        }
+        Ok(())
     }
 
     fn write(&mut self, known: Known) -> Result<(), DiskError> {
@@ -199,8 +203,8 @@ mod tests {
         for stop in 0..12 {
             for seed in 0..60 {
                 let disk = disk();
-                disk.stop_after(stop);
                 let mut flushed = read(&disk);
+                disk.stop_after(stop);
                 let done = (1..9).take_while(|lsn| flushed.record(Lsn::new(*lsn)).is_ok()).last().unwrap_or(0);
                 let disk = disk.crash(seed);
                 let found = read(&disk).known().map_or(0, |known| known.lsn.value());

@@ -106,6 +106,10 @@ impl Engine for MemoryEngine {
 pub struct MemoryIndex;
 
 impl Index for MemoryIndex {
+    fn is_kept(&self) -> bool {
+        false
+    }
+
     fn open(&self, _store: StoreId) -> Result<Option<Arc<dyn Engine>>, EngineError> {
         Ok(None)
     }

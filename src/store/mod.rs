@@ -28,4 +28,4 @@ mod suite;
 pub mod tree;
 
 pub use self::error::{StoreError, StoreErrorClass};
-pub use self::open::{Opened, Options, Progress, open};
+pub use self::open::{Opened, Options, Progress, Reason, Rebuild, open};

@@ -1,19 +1,29 @@
 //! Opening a data folder, or making one.
 //!
-//! The order matters: FORMAT is understood before anything is touched, the lock is taken before anything is changed,
-//! and a new folder's FORMAT is written after everything else, so that a folder with FORMAT is whole.
+//! The order matters. FORMAT is understood before anything is touched, the lock is taken before anything is changed, and
+//! a new folder's FORMAT is written after the log, so that a folder with FORMAT has one. Of a folder that is there, first
+//! what is recorded about the index is read, then the log is surveyed; damage to either ends it there, and not a byte
+//! was changed. Then the index is opened, or found unfit; the log's end is made whole; and what the index lacks is put
+//! into it: the frames behind its own last one, or in a rebuild all of them.
+
+mod index;
+mod told;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::disk::{Disk, Lock, SharedDisk};
 use crate::ids::{Epoch, Lsn};
-use crate::limits::SEGMENT_BYTES;
+use crate::limits::{INDEX_HELD_BYTES_MAX, LOG_SEGMENTS_CHECKED, SEGMENT_BYTES};
 use crate::store::engine::{Engine, Index};
 use crate::store::error::StoreError;
+use crate::store::flushed::{FLUSHED_NAME, Flushed};
 use crate::store::format::{FORMAT_NEW_NAME, Format, StoreId, path_in};
-use crate::store::log::{self, LogOptions, LogWriter, RecoveredLog, Recovery};
+use crate::store::log::{self, LogOptions, LogWriter, Recovery};
 use crate::store::memory::MemoryIndex;
+use crate::store::open::index::{Filled, Opening};
+
+pub use self::told::{Progress, Reason};
 
 /// The name of the lock file.
 const LOCK_NAME: &str = "LOCK";
@@ -21,15 +31,14 @@ const LOCK_NAME: &str = "LOCK";
 /// checkout or a file system puts there.
 const HARMLESS_NAMES: [&str; 6] = [LOCK_NAME, FORMAT_NEW_NAME, "log", "README.md", ".gitignore", "lost+found"];
 
-/// How far opening has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
-    /// The segment being read, from 1.
-    pub segment: usize,
-    /// Segments there are.
-    pub segments: usize,
-    /// The frame that was applied last.
-    pub lsn: Lsn,
+/// Whether the index is rebuilt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rebuild {
+    /// Where there is any doubt about it.
+    #[default]
+    InDoubt,
+    /// In any case.
+    Always,
 }
 
 /// What may be chosen when a store is opened.
@@ -38,13 +47,23 @@ pub struct Options {
     pub segment_bytes: u64,
     /// The index of the folder.
     pub index: Arc<dyn Index>,
-    /// Called after each segment that was read.
+    /// Whether the index is rebuilt.
+    pub rebuild: Rebuild,
+    /// Memory that the index may hold for what is put into it meanwhile, before it is made to give that back.
+    pub held_bytes_max: u64,
+    /// Told how far it has come.
     pub progress: Box<dyn FnMut(Progress) + Send>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { segment_bytes: SEGMENT_BYTES, index: Arc::new(MemoryIndex), progress: Box::new(|_| {}) }
+        Options {
+            segment_bytes: SEGMENT_BYTES,
+            index: Arc::new(MemoryIndex),
+            rebuild: Rebuild::InDoubt,
+            held_bytes_max: INDEX_HELD_BYTES_MAX,
+            progress: Box::new(|_| {}),
+        }
     }
 }
 
@@ -54,25 +73,31 @@ pub struct Opened {
     pub log: LogWriter,
     /// The index, which holds everything up to [`Opened::durable`].
     pub engine: Arc<dyn Engine>,
+    /// Where is recorded how far the index is durable; none where the index is never kept.
+    pub flushed: Option<Flushed>,
     /// The random name of the store.
     pub store: StoreId,
     /// The random name of its history.
     pub epoch: Epoch,
     /// The last frame of the log, which is synced.
     pub durable: Lsn,
-    /// What opening found and did.
+    /// What opening found in the log and did to it.
     pub recovery: Recovery,
     /// Whether the folder was made just now.
     pub created: bool,
+    /// Why the index was rebuilt; none where it was not, where the folder is new, and where it is never kept.
+    pub rebuilt: Option<Reason>,
+    /// Frames that were put into the index.
+    pub replayed: u64,
 }
 
 /// Opens the data folder, or makes it where there is none or an empty one.
 ///
 /// # Errors
 /// Where another process has it, it is another program's or a newer version's, something in it is damaged, or the
-/// disk refuses. Only in the last case may anything have been changed, and never so that the next attempt loses more.
+/// disk or the index refuses. Only in the last case may anything have been changed, and never so that the next attempt
+/// loses more.
 pub fn open(disk: SharedDisk, folder: &Path, options: Options) -> Result<Opened, StoreError> {
-    let Options { segment_bytes, index, mut progress } = options;
     if !disk.exists(folder)? {
         disk.create_folder(folder)?;
     }
@@ -83,27 +108,82 @@ pub fn open(disk: SharedDisk, folder: &Path, options: Options) -> Result<Opened,
     // Looked at again: another process may have made or changed it before the lock was ours.
     let (format, created) = match Format::read(&*disk, folder)? {
         Some(format) => (format, false),
-        None => (create(&*disk, folder, segment_bytes)?, true),
+        None => (create(&*disk, folder, options.segment_bytes)?, true),
     };
-    let engine = index.begin(format.store)?;
-    let options = log::LogOptions { store: format.store, segment_bytes, flushed: Lsn::ZERO };
-    let RecoveredLog { mut writer, recovery } = rebuild(&disk, folder, &options, &*engine, &mut progress)?;
-    writer.hold(lock);
-    let durable = writer.synced();
-    let (store, epoch) = (format.store, format.epoch);
-    Ok(Opened { log: writer, engine, store, epoch, durable, recovery, created })
+    let mut opened = open_made(&disk, folder, format, created, options)?;
+    opened.log.hold(lock);
+    Ok(opened)
+}
+
+/// Opens a folder that has a FORMAT and is locked.
+fn open_made(
+    disk: &SharedDisk,
+    folder: &Path,
+    format: Format,
+    created: bool,
+    options: Options,
+) -> Result<Opened, StoreError> {
+    let Options { segment_bytes, index, rebuild, held_bytes_max, mut progress } = options;
+    let Format { store, epoch } = format;
+    let flushed = Flushed::read(disk, folder, store)?;
+    let is_kept = index.is_kept();
+    let mut opening = Opening { index, store, flushed, held_bytes_max, progress: &mut *progress };
+    let mut reason = opening.refused();
+    if rebuild == Rebuild::Always {
+        reason = Some(Reason::Asked);
+    }
+    let folder = log::folder_in(folder);
+    // What is rebuilt is rebuilt from all of it, so all of it is checked before anything is given up.
+    let whole = LogOptions { store, segment_bytes, flushed: opening.recorded(), segments_checked: usize::MAX };
+    let bounded = LogOptions { segments_checked: LOG_SEGMENTS_CHECKED, ..whole };
+    let is_filled_whole = created || reason.is_some() || !is_kept;
+    let mut survey = opening.survey(disk, &folder, if is_filled_whole { whole } else { bounded })?;
+    let mut engine = None;
+    if !is_filled_whole {
+        match opening.open(survey.last(), &folder)? {
+            Ok(opened) => engine = Some(opened),
+            Err(doubt) => reason = Some(doubt),
+        }
+        if engine.is_none() && !survey.is_whole() {
+            survey = opening.survey(disk, &folder, whole)?;
+        }
+    }
+    let rebuilt = reason.filter(|_| is_kept && !created);
+    let log = survey.settle()?;
+    let Filled { engine, frames, .. } = match engine {
+        Some(engine) => opening.replay(engine, &log)?,
+        None if is_kept => opening.rebuild(rebuilt.clone(), &log)?,
+        None => opening.fill_new(&log)?,
+    };
+    let flushed = is_kept.then_some(opening.flushed);
+    let recovery = log.recovery();
+    let log = log.writer()?;
+    let durable = log.synced();
+    Ok(Opened { log, engine, flushed, store, epoch, durable, recovery, created, rebuilt, replayed: frames })
 }
 
 /// Refuses a folder without FORMAT that holds anything of anybody.
 fn check_empty(disk: &dyn Disk, folder: &Path) -> Result<(), StoreError> {
+    let log = log::folder_in(folder);
+    let lost = |what: &str| {
+        let what = format!("it is missing, but the folder holds {what}");
+        Err(StoreError::Damaged { path: path_in(folder), what })
+    };
+    // What is certainly of a store is looked for first: beside it there may be files that others have put there.
+    if log::has_segments(disk, &log)? && !log::is_void(disk, &log)? {
+        return lost("a log");
+    }
+    if disk.exists(&folder.join(FLUSHED_NAME))? {
+        return lost("the record of an index");
+    }
     let names = disk.list(folder)?;
     if let Some(found) = names.into_iter().find(|name| !HARMLESS_NAMES.contains(&name.as_str())) {
         return Err(StoreError::Foreign { folder: folder.to_owned(), found });
     }
-    if log::is_void(disk, &log::folder_in(folder))? {
+    if log::is_void(disk, &log)? {
         return Ok(());
     }
-    Err(StoreError::Damaged { path: path_in(folder), what: "it is missing, but the folder holds a log".to_owned() })
+    lost("a log")
 }
 
 fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Lock>, StoreError> {
@@ -127,26 +207,6 @@ fn create(disk: &dyn Disk, folder: &Path, segment_bytes: u64) -> Result<Format, 
     log::create(disk, &log::folder_in(folder), format.store, segment_bytes)?;
     format.write(disk, folder)?;
     Ok(format)
-}
-
-/// Reads the log into the index.
-fn rebuild(
-    disk: &SharedDisk,
-    folder: &Path,
-    options: &LogOptions,
-    engine: &dyn Engine,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<RecoveredLog, StoreError> {
-    let mut told = 0;
-    log::open(disk, &log::folder_in(folder), options, &mut |frame, index, segments| {
-        engine.apply(frame.lsn, &frame.ops)?;
-        let segment = index + 1;
-        if segment != told {
-            told = segment;
-            progress(Progress { segment, segments, lsn: frame.lsn });
-        }
-        Ok(())
-    })
 }
 
 #[cfg(test)]

@@ -108,6 +108,12 @@ pub(super) fn parse(bytes: &[u8], nonce: u64) -> Option<Parsed<'_>> {
     }
 }
 
+/// The lsn that the head of a frame bears, where it is one of this segment. Its checksum is not looked at.
+pub(super) fn lsn_of(head: &[u8; FRAME_HEAD_BYTES], nonce: u64) -> Option<Lsn> {
+    let of_segment = number(head, NONCE_AT)? == nonce.to_be_bytes();
+    number(head, 8).map(u64::from_be_bytes).map(Lsn::new).filter(|_| of_segment)
+}
+
 /// The first offset from there on where a frame of this segment begins whose nonce and checksum are right.
 pub(super) fn search(bytes: &[u8], from: usize, nonce: u64) -> Option<(usize, Parsed<'_>)> {
     let wanted = nonce.to_be_bytes();
@@ -136,27 +142,48 @@ fn find(bytes: &[u8], wanted: &[u8; 8]) -> Option<usize> {
     }
 }
 
+/// An operation as it stands in a frame.
+struct Raw<'a> {
+    tree: Tree,
+    key: &'a [u8],
+    value: Option<&'a [u8]>,
+}
+
+/// The first operation, and what stands behind it; none where it is not what this version writes.
+fn raw_op(bytes: &[u8]) -> Option<(Raw<'_>, &[u8])> {
+    let ([tree, put, key_length], behind) = bytes.split_first_chunk::<3>()?;
+    let tree = Tree::of_number(*tree)?;
+    let (key, behind) = behind.split_at_checked(usize::from(*key_length))?;
+    match put {
+        0 => Some((Raw { tree, key, value: None }, behind)),
+        1 => {
+            let (length, behind) = behind.split_first_chunk::<4>()?;
+            let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+            let (value, behind) = behind.split_at_checked(length)?;
+            Some((Raw { tree, key, value: Some(value) }, behind))
+        }
+        _ => None,
+    }
+}
+
 impl Parsed<'_> {
+    /// Whether the operations are what this version writes.
+    pub(super) fn is_understood(&self) -> bool {
+        let mut rest = self.ops;
+        while !rest.is_empty() {
+            let Some((_, behind)) = raw_op(rest) else { return false };
+            rest = behind;
+        }
+        true
+    }
+
     /// The operations, copied out; none where they are not what this version writes.
     pub(super) fn ops(&self) -> Option<Vec<Op>> {
         let mut ops = Vec::new();
         let mut rest = self.ops;
         while !rest.is_empty() {
-            let ([tree, put, key_length], behind) = rest.split_first_chunk::<3>()?;
-            let tree = Tree::of_number(*tree)?;
-            let (key, behind) = behind.split_at_checked(usize::from(*key_length))?;
-            let key = Bytes::copy_from_slice(key);
-            let (value, behind) = match put {
-                0 => (None, behind),
-                1 => {
-                    let (length, behind) = behind.split_first_chunk::<4>()?;
-                    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-                    let (value, behind) = behind.split_at_checked(length)?;
-                    (Some(Bytes::copy_from_slice(value)), behind)
-                }
-                _ => return None,
-            };
-            ops.push(Op { tree, key, value });
+            let (Raw { tree, key, value }, behind) = raw_op(rest)?;
+            ops.push(Op { tree, key: Bytes::copy_from_slice(key), value: value.map(Bytes::copy_from_slice) });
             rest = behind;
         }
         Some(ops)
@@ -245,6 +272,7 @@ mod tests {
         #[test]
         fn arbitrary_ops_with_a_right_checksum_are_an_error_or_ops(payload in proptest::collection::vec(0u8..20, 0..60)) {
             let parsed = Parsed { head: HEAD, bytes: &[], seal: false, ops: &payload };
+            prop_assert_eq!(parsed.is_understood(), parsed.ops().is_some());
             if let Some(ops) = parsed.ops() {
                 prop_assert_eq!(&built(Some(&ops))[FRAME_HEAD_BYTES..], &payload[..]);
             }

@@ -1,18 +1,21 @@
 //! The commit log: the record of everything, in segments of frames.
 //!
 //! [`LogWriter`] appends one frame and syncs it, and never has two frames unsynced. A [`Preparer`] makes the next
-//! segment ahead of need. Opening reads every frame in order and decides what the end of the log is, by rules that
-//! stand in `open`. The log does not know what an operation means, and nothing is ever removed from it here.
+//! segment ahead of need. Opening is three steps: `survey` looks at the log, touches nothing, and decides by rules that
+//! stand there what its end is; `settle` makes that end whole; then the frames that somebody lacks are handed on. The
+//! log does not know what an operation means, and nothing is ever removed from it here.
 
 mod append;
 mod frame;
-mod open;
 mod segment;
+mod settle;
+mod survey;
 
 use std::path::{Path, PathBuf};
 
 pub use self::append::{LogWriter, Preparer};
-pub(super) use self::open::{LogOptions, RecoveredLog, open};
+pub(super) use self::settle::SettledLog;
+pub(super) use self::survey::{LogOptions, Survey, survey};
 use crate::disk::Disk;
 use crate::ids::Lsn;
 use crate::store::engine::Op;
@@ -52,6 +55,13 @@ pub(super) fn create(disk: &dyn Disk, folder: &Path, store: StoreId, segment_byt
     disk.create_folder(folder)?;
     segment::Segment::create(disk, folder, store, 1, segment_bytes)?;
     Ok(())
+}
+
+/// Whether a log's folder holds anything under the name of a segment.
+pub(super) fn has_segments(disk: &dyn Disk, folder: &Path) -> Result<bool, StoreError> {
+    // Where it is no folder it is no log either, and whoever makes one will be told.
+    let names = if disk.exists(folder)? { disk.list(folder).unwrap_or_default() } else { Vec::new() };
+    Ok(names.iter().any(|name| segment::number_of(name).is_some()))
 }
 
 /// Whether a log's folder holds no more than an interrupted creation leaves: at most a first segment without a byte

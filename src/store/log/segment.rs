@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::{Disk, File, whole};
 use crate::store::error::StoreError;
 use crate::store::format::{StoreId, random};
+use crate::store::log::frame::FRAME_HEAD_BYTES;
 
 /// Bytes before the first frame.
 pub(super) const SEGMENT_HEAD_BYTES: usize = 80;
@@ -46,6 +47,10 @@ pub(super) fn number_of(name: &str) -> Option<u64> {
 /// Whether a file is one whose birth did not come to its end.
 pub(super) fn is_unborn(name: &str) -> bool {
     name.ends_with(NEW_SUFFIX)
+}
+
+fn wide(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 fn damaged(path: &Path, what: impl Into<String>) -> StoreError {
@@ -96,20 +101,44 @@ impl Segment {
         number: u64,
         buffer: &mut Vec<u8>,
     ) -> Result<Segment, StoreError> {
+        let (segment, file) = Segment::open(disk, folder, store, number)?;
+        buffer.clear();
+        buffer.resize(usize::try_from(segment.bytes).unwrap_or(usize::MAX), 0);
+        file.read_at(0, buffer)?;
+        Ok(segment)
+    }
+
+    /// Checks the header of a segment and its length, and returns what stands where the head of its first frame would.
+    pub(super) fn look(
+        disk: &dyn Disk,
+        folder: &Path,
+        store: StoreId,
+        number: u64,
+    ) -> Result<(Segment, [u8; FRAME_HEAD_BYTES]), StoreError> {
+        let (segment, file) = Segment::open(disk, folder, store, number)?;
+        let mut head = [0; FRAME_HEAD_BYTES];
+        if segment.bytes >= wide(SEGMENT_HEAD_BYTES + FRAME_HEAD_BYTES) {
+            file.read_at(wide(SEGMENT_HEAD_BYTES), &mut head)?;
+        }
+        Ok((segment, head))
+    }
+
+    /// Opens a segment whose header and length are right. The length is believed, and memory taken, only then.
+    fn open(
+        disk: &dyn Disk,
+        folder: &Path,
+        store: StoreId,
+        number: u64,
+    ) -> Result<(Segment, Box<dyn File>), StoreError> {
         let path = path_of(folder, number);
         let file = disk.open(&path)?;
         let length = file.len()?;
         let mut head = [0; SEGMENT_HEAD_BYTES];
-        if length < u64::try_from(SEGMENT_HEAD_BYTES).unwrap_or(u64::MAX) {
+        if length < wide(SEGMENT_HEAD_BYTES) {
             return Err(damaged(&path, "it is shorter than its header"));
         }
         file.read_at(0, &mut head)?;
-        // The length is believed, and memory taken, only once the header is known to be right.
-        let segment = Segment::check(path, &head, length, store, number)?;
-        buffer.clear();
-        buffer.resize(usize::try_from(length).unwrap_or(usize::MAX), 0);
-        file.read_at(0, buffer)?;
-        Ok(segment)
+        Ok((Segment::check(path, &head, length, store, number)?, file))
     }
 
     fn check(

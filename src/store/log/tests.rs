@@ -43,18 +43,27 @@ struct Reopened {
     numbers: Vec<u64>,
 }
 
-fn reopen_flushed(disk: &SimulatedDisk, flushed: u64) -> Result<Reopened, StoreError> {
+fn options(flushed: u64) -> LogOptions {
+    LogOptions { store: STORE, segment_bytes: SMALL, flushed: Lsn::new(flushed), segments_checked: usize::MAX }
+}
+
+fn look(disk: &SimulatedDisk, options: LogOptions) -> Result<Survey, StoreError> {
     let shared: SharedDisk = Arc::new(disk.clone());
-    let options = LogOptions { store: STORE, segment_bytes: SMALL, flushed: Lsn::new(flushed) };
+    survey(&shared, Path::new(FOLDER), options, &mut |_, _| {})
+}
+
+fn reopen_flushed(disk: &SimulatedDisk, flushed: u64) -> Result<Reopened, StoreError> {
+    let settled = look(disk, options(flushed))?.settle()?;
     let mut numbers = Vec::new();
     let mut last = Lsn::ZERO;
-    let recovered = open(&shared, Path::new(FOLDER), &options, &mut |frame, _, _| {
+    settled.replay(Lsn::ZERO, &mut |frame, _, _| {
         assert_eq!(frame.lsn, last.next());
         last = frame.lsn;
         numbers.push(number(&frame));
         Ok(())
     })?;
-    Ok(Reopened { writer: recovered.writer, recovery: recovered.recovery, numbers })
+    let recovery = settled.recovery();
+    Ok(Reopened { writer: settled.writer()?, recovery, numbers })
 }
 
 fn reopen(disk: &SimulatedDisk) -> Result<Reopened, StoreError> {
@@ -320,13 +329,12 @@ fn frames_not_known_to_be_synced_are_written_again_and_synced_before_they_are_ha
     overwrite(&disk, 1, end + 7, b"torn");
     let frame_before = contents(&disk, 1)[start..end].to_vec();
     disk.record();
-    let shared: SharedDisk = Arc::new(disk.clone());
-    let options = LogOptions { store: STORE, segment_bytes: SMALL, flushed: Lsn::ZERO };
-    open(&shared, Path::new(FOLDER), &options, &mut |frame, _, _| {
+    let settled = look(&disk, options(0)).unwrap().settle().unwrap();
+    let handed = settled.replay(Lsn::ZERO, &mut |frame, _, _| {
         disk.note(&format!("handed on {}", frame.lsn));
         Ok(())
-    })
-    .unwrap();
+    });
+    assert_eq!(handed.unwrap(), 2);
     let path = path_of(Path::new(FOLDER), 1);
     let write = |offset: usize, bytes: usize| Operation::Write {
         path: path.clone(),
@@ -334,13 +342,13 @@ fn frames_not_known_to_be_synced_are_written_again_and_synced_before_they_are_ha
         bytes: bytes as u64,
     };
     let expected = [
-        Operation::Note("handed on l1".to_owned()),
         Operation::SyncFolder(FOLDER.into()),
         write(start, end - start),
         Operation::Sync(path.clone()),
-        Operation::Note("handed on l2".to_owned()),
         write(end, 11),
         Operation::Sync(path.clone()),
+        Operation::Note("handed on l1".to_owned()),
+        Operation::Note("handed on l2".to_owned()),
     ];
     assert_eq!(disk.recorded(), expected);
     assert_eq!(contents(&disk, 1)[start..end], frame_before);
@@ -624,5 +632,83 @@ proptest! {
             Ok(again) => prop_assert!([1, 2, 3].starts_with(&again.numbers)),
             Err(error) => prop_assert_eq!(error.class(), StoreErrorClass::Damaged),
         }
+    }
+}
+
+/// Forty segments of two frames, flushed to the end, of which the newest few are to be read whole.
+fn long_log() -> (SimulatedDisk, LogOptions) {
+    (log_of(80), LogOptions { segments_checked: 3, ..options(80) })
+}
+
+#[test]
+fn of_old_segments_that_are_flushed_only_the_beginning_is_looked_at() {
+    let (disk, bounded) = long_log();
+    let shared: SharedDisk = Arc::new(disk.clone());
+    let read = |options| {
+        let mut read = Vec::new();
+        let survey = survey(&shared, Path::new(FOLDER), options, &mut |segment, _| read.push(segment)).unwrap();
+        assert_eq!(survey.last(), Lsn::new(80));
+        assert_eq!(survey.is_whole(), read.len() == 40);
+        read
+    };
+    assert_eq!(read(bounded), [38, 39, 40]);
+    // What was not flushed is read, however old it is: frame 60 is the last one of segment 30.
+    assert_eq!(read(LogOptions { flushed: Lsn::new(60), ..bounded }), (31..=40).collect::<Vec<_>>());
+    assert_eq!(read(LogOptions { flushed: Lsn::new(59), ..bounded }), (30..=40).collect::<Vec<_>>());
+    assert_eq!(read(LogOptions { flushed: Lsn::ZERO, ..bounded }).len(), 40);
+}
+
+#[test]
+fn damage_inside_an_old_segment_is_found_by_who_reads_all_and_by_nobody_else() {
+    let (disk, bounded) = long_log();
+    overwrite(&disk, 7, frame_offsets(&disk, 7)[1] + 50, &[1]);
+    let settled = look(&disk, bounded).unwrap().settle().unwrap();
+    assert_eq!(settled.replay(Lsn::new(75), &mut |_, _, _| Ok(())).unwrap(), 5);
+    assert!(look(&disk, options(80)).err().unwrap().to_string().contains("00000008.log"));
+    // Who hands it on checks it all the same.
+    assert!(settled.replay(Lsn::ZERO, &mut |_, _, _| Ok(())).unwrap_err().to_string().contains("00000008.log"));
+}
+
+#[test]
+fn a_header_a_length_a_name_and_a_first_frame_of_an_old_segment_are_checked_at_every_start() {
+    let plants: [fn(&SimulatedDisk); 4] = [
+        |disk| overwrite(disk, 7, 20, &[1]),
+        |disk| disk.open(&path_of(Path::new(FOLDER), 7)).unwrap().set_len(500).unwrap(),
+        |disk| disk.remove(&path_of(Path::new(FOLDER), 7)).unwrap(),
+        |disk| overwrite(disk, 7, SEGMENT_HEAD_BYTES, &[0; SMALL_BYTES - SEGMENT_HEAD_BYTES]),
+    ];
+    for plant in plants {
+        let (disk, bounded) = long_log();
+        plant(&disk);
+        let before = everything(&disk);
+        let error = look(&disk, bounded).err().unwrap();
+        assert_eq!(error.class(), StoreErrorClass::Damaged, "{error}");
+        assert!(["00000007.log", "00000008.log"].iter().any(|file| error.to_string().contains(file)), "{error}");
+        assert!(before == everything(&disk));
+    }
+}
+
+#[test]
+fn frames_above_an_lsn_are_handed_on_from_the_segments_that_hold_them_alone() {
+    for after in 0..=9 {
+        let disk = log_of(9);
+        let settled = look(&disk, options(0)).unwrap().settle().unwrap();
+        let mut numbers = Vec::new();
+        let mut segments = Vec::new();
+        // Segments without such frames are gone from under it, and it does not notice.
+        for segment in 1..=5 {
+            if 2 * segment <= after {
+                disk.remove(&path_of(Path::new(FOLDER), segment)).unwrap();
+            }
+        }
+        let handed = settled.replay(Lsn::new(after), &mut |frame, segment, count| {
+            numbers.push(number(&frame));
+            segments.push(u64::try_from(segment).unwrap());
+            assert_eq!(count, 5);
+            Ok(())
+        });
+        assert_eq!(handed.unwrap(), 9 - after);
+        assert_eq!(numbers, (after + 1..=9).collect::<Vec<_>>());
+        assert_eq!(segments, numbers.iter().map(|number| number.div_ceil(2)).collect::<Vec<_>>());
     }
 }

@@ -15,6 +15,7 @@ use crate::store::StoreErrorClass;
 use crate::store::engine::Op;
 use crate::store::tree::Tree;
 
+mod index;
 mod kept;
 
 const FOLDER: &str = "/srv/data";
@@ -253,8 +254,14 @@ fn progress_is_told_for_each_segment() {
     let progress = Box::new(move |progress| teller.lock().unwrap().push(progress));
     open(Arc::new(disk), folder(), Options { progress, ..small() }).unwrap();
     let told = told.lock().unwrap();
-    assert_eq!(told.iter().map(|progress| progress.segment).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
-    assert!(told.iter().all(|progress| progress.segments == 5));
+    let checking = (1..=5).map(|segment| Progress::Checking { segment, segments: 5 });
+    let filling = [1, 3, 5, 7, 9].into_iter().zip(1..).map(|(lsn, segment)| Progress::Filling {
+        segment,
+        segments: 5,
+        lsn: Lsn::new(lsn),
+        messages: 0,
+    });
+    assert_eq!(*told, checking.chain(filling).collect::<Vec<_>>());
 }
 
 #[test]

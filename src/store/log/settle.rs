@@ -1,0 +1,117 @@
+//! Makes the end of a log whole, once the survey has said what it is, and hands on the frames that are then durable.
+//!
+//! In this order: files never born are removed; frames above the highest lsn claimed as synced are written again byte
+//! for byte and synced, since after a failed sync the system may show bytes that the disk does not hold, and a second
+//! sync proves nothing about them; what lies behind the cut is zeroed. Only then is any frame handed on, so that nothing
+//! is applied or served that the disk may not hold.
+
+use crate::ids::Lsn;
+use crate::store::error::StoreError;
+use crate::store::log::append::{LogWriter, Place};
+use crate::store::log::frame;
+use crate::store::log::segment::{SEGMENT_HEAD_BYTES, Segment};
+use crate::store::log::survey::{Survey, damaged, does_not_follow, not_understood, out_of_place};
+use crate::store::log::{Frame, Recovery};
+
+/// A log whose end is whole.
+pub(crate) struct SettledLog {
+    survey: Survey,
+}
+
+/// What is called with each frame, in order, and with its segment's place among all, from 1, and how many there are.
+pub(crate) type OnFrame<'a> = &'a mut dyn FnMut(Frame, usize, usize) -> Result<(), StoreError>;
+
+impl Survey {
+    /// Makes the end whole, in the order that stands above.
+    pub(crate) fn settle(mut self) -> Result<SettledLog, StoreError> {
+        for path in &self.unborn {
+            self.disk.remove(path)?;
+        }
+        self.disk.sync_folder(&self.folder)?;
+        for unclaimed in std::mem::take(&mut self.unclaimed) {
+            self.write(unclaimed.segment, unclaimed.offset, &unclaimed.bytes)?;
+            self.recovery.rewritten += 1;
+        }
+        for rest in std::mem::take(&mut self.rests) {
+            self.write(rest.segment, rest.from, &vec![0; rest.bytes])?;
+            self.recovery.cut_bytes += u64::try_from(rest.bytes).unwrap_or(u64::MAX);
+        }
+        Ok(SettledLog { survey: self })
+    }
+
+    fn write(&self, segment: usize, offset: usize, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut file = self.disk.open(&self.segment(segment)?.path)?;
+        file.write_at(u64::try_from(offset).unwrap_or(u64::MAX), bytes)?;
+        file.sync()?;
+        Ok(())
+    }
+
+    fn segment(&self, index: usize) -> Result<&Segment, StoreError> {
+        let surveyed = self.segments.get(index).ok_or_else(|| damaged(&self.folder, "a segment is gone"))?;
+        Ok(&surveyed.segment)
+    }
+
+    /// Whether a segment holds no frame above this lsn: it lies behind the end, or the next one begins at what follows
+    /// the lsn or before.
+    fn ends_by(&self, index: usize, lsn: Lsn) -> bool {
+        let next = self.segments.get(index.saturating_add(1)).and_then(|surveyed| surveyed.first);
+        let below = index < self.end.0 && next.is_some_and(|first| first <= lsn.next());
+        below || index > self.end.0 || self.last <= lsn
+    }
+}
+
+impl SettledLog {
+    /// What was found and done.
+    pub(crate) fn recovery(&self) -> Recovery {
+        self.survey.recovery
+    }
+
+    /// Hands on every frame above this lsn, in order; reads only the segments that hold them, and returns how many
+    /// frames there were.
+    pub(crate) fn replay(&self, after: Lsn, on_frame: OnFrame<'_>) -> Result<u64, StoreError> {
+        let survey = &self.survey;
+        let count = survey.segments.len();
+        let mut bytes = Vec::new();
+        let mut last = None;
+        let mut handed = 0;
+        for index in (0..count).filter(|index| !survey.ends_by(*index, after)) {
+            let number = survey.segment(index)?.number;
+            let segment = Segment::read(&*survey.disk, &survey.folder, survey.options.store, number, &mut bytes)?;
+            let mut offset = SEGMENT_HEAD_BYTES;
+            while let Some(parsed) = bytes.get(offset..).and_then(|rest| frame::parse(rest, segment.nonce)) {
+                let (lsn, before) = (parsed.head.lsn, last.unwrap_or(parsed.head.previous));
+                if does_not_follow(&parsed, before) {
+                    return Err(out_of_place(&segment, offset, lsn, before));
+                }
+                last = Some(lsn);
+                offset += parsed.bytes.len();
+                if lsn > after {
+                    let ops = parsed.ops().ok_or_else(|| not_understood(&segment, lsn))?;
+                    on_frame(Frame { lsn, ops }, index.saturating_add(1), count)?;
+                    handed += 1;
+                }
+            }
+        }
+        self.check_complete(after, last, handed)
+    }
+
+    /// What was surveyed is what was handed on: nothing has gone in between.
+    fn check_complete(&self, after: Lsn, last: Option<Lsn>, handed: u64) -> Result<u64, StoreError> {
+        let wanted = self.survey.last.value().saturating_sub(after.value());
+        if handed == wanted && last.is_none_or(|last| last == self.survey.last) {
+            return Ok(handed);
+        }
+        let what = format!("{handed} frames behind {after} could be read, not {wanted}");
+        Err(damaged(&self.survey.folder, what))
+    }
+
+    /// The writer at the end.
+    pub(crate) fn writer(self) -> Result<LogWriter, StoreError> {
+        let Survey { disk, folder, options, mut segments, last, end: (at, offset), recovery, .. } = self.survey;
+        let ahead = segments.split_off(at.saturating_add(1).min(segments.len()));
+        let current = segments.pop().ok_or_else(|| damaged(&folder, "it has no segments"))?;
+        let ahead = ahead.into_iter().map(|surveyed| surveyed.segment).collect();
+        let place = Place { folder, store: options.store, segment_bytes: options.segment_bytes };
+        LogWriter::at_end(&disk, place, current.segment, offset, ahead, last, recovery.sealed)
+    }
+}

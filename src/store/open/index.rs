@@ -1,0 +1,195 @@
+//! What becomes of the index when a store is opened: it is taken as it is, or rebuilt from the log.
+//!
+//! It is rebuilt when that was asked for, when nothing valid is recorded about it, when it is in doubt, when two attempts
+//! to open it were begun and never ended, when there is none, when it fails, and when it holds less than is recorded.
+//! It is never mended, and never filled up from a state that is not known. What is *ahead* of the log's end, the index
+//! or the record, is not doubt about the index but damage to the log, and is never answered by a rebuild.
+//!
+//! Doubt is recorded before the old index is set aside, and taken back only once the new one is durable. So whatever
+//! interrupts a rebuild, the next start begins it anew. That an attempt is begun is recorded before the index is
+//! touched; that it ended, with the lsn that stood there, and not with what the index says now: after a kill it may hold
+//! frames that the system has not yet written to the disk.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::disk::SharedDisk;
+use crate::ids::Lsn;
+use crate::store::engine::{Engine, EngineError, Index};
+use crate::store::error::StoreError;
+use crate::store::flushed::Flushed;
+use crate::store::format::StoreId;
+use crate::store::log::{self, Frame, LogOptions, SettledLog, Survey};
+use crate::store::open::told::{Progress, Reason};
+use crate::store::tree::Tree;
+
+/// So many attempts to open the index may end without a word (a hang, an abort, a kill) before it is rebuilt.
+const OPENS_MAX: u8 = 2;
+
+/// The index of a folder that is being opened.
+pub(super) struct Opening<'a> {
+    pub(super) index: Arc<dyn Index>,
+    pub(super) store: StoreId,
+    pub(super) flushed: Flushed,
+    /// Memory that the index may hold for what is put into it, before it has to give that back.
+    pub(super) held_bytes_max: u64,
+    pub(super) progress: &'a mut (dyn FnMut(Progress) + Send),
+}
+
+/// An index that holds all of the log.
+pub(super) struct Filled {
+    pub(super) engine: Arc<dyn Engine>,
+    /// Frames that it lacked.
+    pub(super) frames: u64,
+    /// Messages among them.
+    messages: u64,
+}
+
+impl Opening<'_> {
+    /// The lsn up to which the index was durable once, whatever became of it: the log cannot end before it.
+    pub(super) fn recorded(&self) -> Lsn {
+        self.flushed.known().unwrap_or_default().lsn
+    }
+
+    /// Looks at the log.
+    pub(super) fn survey(
+        &mut self,
+        disk: &SharedDisk,
+        folder: &Path,
+        options: LogOptions,
+    ) -> Result<Survey, StoreError> {
+        let progress = &mut *self.progress;
+        log::survey(disk, folder, options, &mut |segment, segments| progress(Progress::Checking { segment, segments }))
+    }
+
+    /// Why the index is not even opened.
+    pub(super) fn refused(&self) -> Option<Reason> {
+        match self.flushed.known() {
+            None => Some(Reason::Unrecorded),
+            Some(known) if known.doubt => Some(Reason::InDoubt),
+            Some(known) if known.opens >= OPENS_MAX => Some(Reason::NeverOpened { opens: known.opens }),
+            Some(_) => None,
+        }
+    }
+
+    /// Opens the index, beside a log that ends with `last`.
+    pub(super) fn open(&mut self, last: Lsn, log: &Path) -> Result<Result<Arc<dyn Engine>, Reason>, StoreError> {
+        let recorded = self.recorded();
+        self.flushed.record_opening()?;
+        let opened = self.index.open(self.store).and_then(|engine| match engine {
+            Some(engine) => Ok(Some((engine.applied()?, engine))),
+            None => Ok(None),
+        });
+        let (applied, engine) = match opened {
+            Ok(Some(opened)) => opened,
+            Ok(None) => return Ok(Err(Reason::Missing)),
+            Err(error @ (EngineError::Stalled(_) | EngineError::Busy)) => {
+                // Nothing else can be asked of it in this process.
+                self.flushed.record_doubt()?;
+                return Err(error.into());
+            }
+            Err(error) => return Ok(Err(Reason::Failed(error.to_string()))),
+        };
+        self.flushed.record(recorded)?;
+        if applied > last {
+            let what = format!("it ends with frame {last}, but the index holds frames up to {applied}");
+            return Err(StoreError::Damaged { path: log.to_owned(), what });
+        }
+        if applied < recorded {
+            return Ok(Err(Reason::Behind { applied, recorded }));
+        }
+        Ok(Ok(engine))
+    }
+
+    /// Puts into an index that is as it was left what it lacks.
+    pub(super) fn replay(&mut self, engine: Arc<dyn Engine>, log: &SettledLog) -> Result<Filled, StoreError> {
+        let done = self.fill_from(engine, log);
+        if let Err(StoreError::Index(error)) = &done
+            && error.is_doubt()
+        {
+            self.flushed.record_doubt()?;
+        }
+        done
+    }
+
+    fn fill_from(&mut self, engine: Arc<dyn Engine>, log: &SettledLog) -> Result<Filled, StoreError> {
+        // What a rebuild set aside before it was interrupted right at its end.
+        self.index.remove_old()?;
+        let after = engine.applied()?;
+        let held_bytes_max = self.held_bytes_max;
+        let Opening { flushed, progress, .. } = self;
+        fill(engine, log, after, progress, &mut |engine, lsn| {
+            if engine.held_bytes() > held_bytes_max {
+                give_back(engine, lsn)?;
+                flushed.record(lsn)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Sets the old index aside, and fills a new one from the log.
+    pub(super) fn rebuild(&mut self, reason: Option<Reason>, log: &SettledLog) -> Result<Filled, StoreError> {
+        self.flushed.record_doubt()?;
+        let is_told = reason.is_some();
+        if let Some(reason) = reason {
+            (self.progress)(Progress::Rebuilding(reason));
+        }
+        let engine = self.index.begin(self.store)?;
+        let held_bytes_max = self.held_bytes_max;
+        let filled = fill(engine, log, Lsn::ZERO, self.progress, &mut |engine, lsn| {
+            if engine.held_bytes() > held_bytes_max { give_back(engine, lsn) } else { Ok(()) }
+        })?;
+        self.flushed.record(filled.engine.flush()?)?;
+        self.index.remove_old()?;
+        if is_told {
+            (self.progress)(Progress::Rebuilt { messages: filled.messages });
+        }
+        Ok(filled)
+    }
+
+    /// Fills an index that is never kept.
+    pub(super) fn fill_new(&mut self, log: &SettledLog) -> Result<Filled, StoreError> {
+        let engine = self.index.begin(self.store)?;
+        fill(engine, log, Lsn::ZERO, self.progress, &mut |_, _| Ok(()))
+    }
+}
+
+/// Makes room in memory. What the index held before it must hold afterwards.
+fn give_back(engine: &dyn Engine, lsn: Lsn) -> Result<(), StoreError> {
+    engine.flush()?;
+    engine.recycle()?;
+    let applied = engine.applied()?;
+    if applied == lsn {
+        return Ok(());
+    }
+    let lost = format!("it was closed at frame {lsn} and opened again at frame {applied}");
+    Err(EngineError::Write(lost).into())
+}
+
+/// Applies the frames above this lsn; after each the index may make room.
+fn fill(
+    engine: Arc<dyn Engine>,
+    log: &SettledLog,
+    after: Lsn,
+    progress: &mut (dyn FnMut(Progress) + Send),
+    make_room: &mut dyn FnMut(&dyn Engine, Lsn) -> Result<(), StoreError>,
+) -> Result<Filled, StoreError> {
+    let mut told = 0;
+    let mut messages = 0;
+    let frames = log.replay(after, &mut |frame, segment, segments| {
+        engine.apply(frame.lsn, &frame.ops)?;
+        messages += messages_in(&frame);
+        make_room(&*engine, frame.lsn)?;
+        if segment != told {
+            told = segment;
+            progress(Progress::Filling { segment, segments, lsn: frame.lsn, messages });
+        }
+        Ok(())
+    })?;
+    Ok(Filled { engine, frames, messages })
+}
+
+fn messages_in(frame: &Frame) -> u64 {
+    let puts = frame.ops.iter().filter(|op| op.tree == Tree::Messages && op.value.is_some());
+    u64::try_from(puts.count()).unwrap_or(u64::MAX)
+}
