@@ -180,6 +180,27 @@ pub const INDEX_HELD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Largest frame of the commit log: a full batch, its rows and their keys.
 pub const LOG_FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Bytes of disk that opening the store may take: the metadata of the index written anew, and the end of the log.
+pub const OPEN_ROOM_BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes of disk that a checkpoint of the index may take at the most where nothing larger is told: what a segment of the
+/// log changes, and the leaves around it, whose old places are free only afterwards.
+pub const CHECKPOINT_ROOM_BYTES: u64 = 32 * 1024 * 1024;
+/// With less free than this nothing is taken any more: a checkpoint that fails for want of room, or an open, would cost
+/// the index.
+pub const ROOM_CLOSED_BYTES: u64 = OPEN_ROOM_BYTES + CHECKPOINT_ROOM_BYTES;
+/// With less free than this nothing that grows is taken. The reserve below it is one more segment of the log, behind the
+/// one in use and the one that is made ahead, whose room is taken already: millions of acks.
+pub const ROOM_FULL_BYTES: u64 = ROOM_CLOSED_BYTES + SEGMENT_BYTES;
+/// What must be free above a mark before it counts as passed upwards: the segment that is made ahead at once must not
+/// turn the tide again.
+pub const ROOM_EASE_BYTES: u64 = SEGMENT_BYTES;
+/// With less free than this the operator is warned, on a small disk: four segments before sends are refused.
+pub const ROOM_LOW_BYTES_MIN: u64 = ROOM_FULL_BYTES + 4 * SEGMENT_BYTES;
+/// The same on a large disk, where it is a tenth of it: days of a busy team, so that a warning on Friday reaches Monday.
+pub const ROOM_LOW_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Bytes of the file that keeps room for an open where another program fills the disk.
+pub const BALLAST_BYTES: u64 = OPEN_ROOM_BYTES;
+
 /// Earlier epochs that Welcome names.
 pub const EPOCHS_BEFORE_MAX: usize = 16;
 /// Pins that Welcome names: the current one and the next, with room.
@@ -197,6 +218,11 @@ const _: () = assert!(FRAME_ROWS_BYTES_MAX + PUSH_BATCHES_MAX * 40 + EXTENSION_B
 const _: () = assert!(ACK_ENTRIES_MAX * 20 + EXTENSION_BYTES_MAX <= FRAME_BYTES_MAX);
 const _: () = assert!(LIST_ROWS_MAX * 256 <= FRAME_BYTES_MAX);
 const _: () = assert!((LOG_FRAME_BYTES_MAX as u64) < SEGMENT_BYTES);
+const _: () = assert!(ROOM_LOW_BYTES_MIN < ROOM_LOW_BYTES_MAX);
+// Made when there is plenty, the ballast leaves plenty.
+const _: () = assert!(BALLAST_BYTES <= ROOM_EASE_BYTES);
+// A segment made ahead just above the mark of a full disk doesn't use up the reserve.
+const _: () = assert!(ROOM_FULL_BYTES >= ROOM_CLOSED_BYTES + SEGMENT_BYTES);
 const _: () = assert!(BATCH_BYTES_MAX + 2 * ITEM_BYTES_MAX < LOG_FRAME_BYTES_MAX);
 const _: () = assert!(CREDIT_ITEMS_START <= CREDIT_ITEMS_MAX && CREDIT_BYTES_START <= CREDIT_BYTES_MAX);
 const _: () = assert!(CREDIT_ITEMS_MAX as u64 >= NEAR_HEAD_ITEMS);

@@ -145,6 +145,50 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// How little room there may be for it.
+    pub(in crate::core) fn room_needed(&self) -> RoomNeeded {
+        match self {
+            Command::Invite { .. }
+            | Command::InviteDevice { .. }
+            | Command::RenameDevice { .. }
+            | Command::CreateGroup { .. }
+            | Command::AddMember { .. }
+            | Command::RenameGroup { .. } => RoomNeeded::Growth,
+            Command::RevokeDevice { .. }
+            | Command::RemoveMember { .. }
+            | Command::LeaveGroup { .. }
+            | Command::Ack { .. }
+            | Command::ReadMarks { .. }
+            | Command::Skip { .. } => RoomNeeded::Reserve,
+            Command::Enrol { .. } | Command::Send(_) | Command::RenewFirstInvite { .. } => RoomNeeded::Judged,
+        }
+    }
+}
+
+/// How little room there may be for a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::core) enum RoomNeeded {
+    /// It adds something, so it has to wait while the disk is full.
+    Growth,
+    /// It takes something away, or moves a mark: the reserve is for it.
+    Reserve,
+    /// What was decided before is answered at any time, so it is judged where it is decided; or it is the server's own.
+    Judged,
+}
+
+/// What there is room for on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Storage {
+    /// Everything.
+    #[default]
+    Open,
+    /// The reserve: what takes something away, or moves a mark. Nothing that grows.
+    Reserve,
+    /// Nothing: not even the reserve is left.
+    Closed,
+}
+
 /// A send.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SendCommand {
@@ -295,13 +339,16 @@ pub enum Refusal {
     /// Beyond the head.
     #[error("beyond the last item")]
     BeyondHead,
+    /// The disk is full.
+    #[error("the disk is full: nothing that grows is taken until there is room")]
+    StorageFull,
 }
 
 impl Refusal {
     /// Whether nothing was decided, and the same command may succeed later as it is.
     #[must_use]
     pub fn is_not_done(self) -> bool {
-        matches!(self, Refusal::WindowFull | Refusal::OutOfTurn | Refusal::SlowDown { .. })
+        matches!(self, Refusal::WindowFull | Refusal::OutOfTurn | Refusal::SlowDown { .. } | Refusal::StorageFull)
     }
 }
 

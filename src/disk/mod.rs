@@ -93,6 +93,14 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Where the system cannot tell.
     fn free_bytes(&self, path: &Path) -> Result<u64, DiskError>;
 
+    /// Bytes of the whole file system below this folder, used or free; as much as can be where that is not known.
+    ///
+    /// # Errors
+    /// Where the system cannot tell.
+    fn size_bytes(&self, _path: &Path) -> Result<u64, DiskError> {
+        Ok(u64::MAX)
+    }
+
     /// Takes the lock of this file, making it where needed; none where another process or handle has it. The file
     /// then holds this process's id in decimal digits. Released when the guard drops, or the process ends.
     ///

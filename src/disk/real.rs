@@ -111,6 +111,11 @@ impl Disk for RealDisk {
         Ok(told.f_bavail.saturating_mul(told.f_frsize))
     }
 
+    fn size_bytes(&self, path: &Path) -> Result<u64, DiskError> {
+        let told = rustix::fs::statvfs(path).map_err(io::Error::from).map_err(failed("ask for the size of", path))?;
+        Ok(told.f_blocks.saturating_mul(told.f_frsize))
+    }
+
     fn lock(&self, path: &Path) -> Result<Option<Box<dyn Lock>>, DiskError> {
         let mut how = OpenOptions::new();
         how.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -204,7 +209,8 @@ mod tests {
         RealDisk.rename(&folder.path().join("a"), &folder.path().join("b")).unwrap();
         RealDisk.sync_folder(folder.path()).unwrap();
         assert_eq!(RealDisk.list(folder.path()).unwrap(), ["b"]);
-        assert!(RealDisk.free_bytes(folder.path()).unwrap() > 0);
+        let free = RealDisk.free_bytes(folder.path()).unwrap();
+        assert!(free > 0 && RealDisk.size_bytes(folder.path()).unwrap() > free);
         RealDisk.remove(&folder.path().join("b")).unwrap();
         assert!(!RealDisk.exists(&folder.path().join("b")).unwrap());
     }

@@ -25,6 +25,7 @@ mod reader;
 mod registry;
 mod request;
 mod requests;
+mod room;
 mod rows;
 mod session;
 mod shared;

@@ -37,14 +37,20 @@ impl Preparing {
 }
 
 fn run(preparer: &Preparer, ended: &AtomicBool) {
+    let mut was_told = false;
     while !ended.load(Ordering::Relaxed) {
         if !preparer.wait(LOOK_INTERVAL) {
             continue;
         }
-        if let Err(failure) = preparer.prepare() {
+        match preparer.prepare() {
+            Ok(_) => was_told = false,
             // The writer makes the segment itself when it needs it, and fails then if it must.
-            warn!(error = %failure, "no segment could be made ahead");
-            std::thread::sleep(LOOK_INTERVAL);
+            Err(failure) => {
+                if !std::mem::replace(&mut was_told, true) {
+                    warn!(error = %failure, "no segment could be made ahead; it is tried again");
+                }
+                std::thread::sleep(LOOK_INTERVAL);
+            }
         }
     }
 }

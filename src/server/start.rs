@@ -31,6 +31,7 @@ use crate::server::opening::{Found, OpenError, Place};
 use crate::server::reader::Readers;
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Outcome};
+use crate::server::room::{Monitor, Room, Watch};
 use crate::server::view::View;
 use crate::server::writer::{self, Open, Writer};
 use crate::server::{Shared, auth, connection, dispatch, operator};
@@ -82,6 +83,7 @@ pub struct Server {
     /// None once its end was seen.
     dispatcher: Option<tokio::task::JoinHandle<Result<(), ServeError>>>,
     threads: Vec<JoinHandle<()>>,
+    monitor: Monitor,
 }
 
 impl std::fmt::Debug for Server {
@@ -103,8 +105,15 @@ impl Server {
         let place =
             Place { disk: Arc::clone(&disk), folder: config.data.clone(), segment_bytes: limits::SEGMENT_BYTES };
         let opening = place.clone();
-        let opened = tokio::task::spawn_blocking(move || opening.open(progress));
-        let Found { store, tables, applier } = opened.await.map_err(|_| ServeError::WriterEnded)??;
+        let room = Arc::new(Room::new(Arc::clone(&disk), config.data.clone()));
+        let mut watch = Watch::new(Arc::clone(&room));
+        let opened = tokio::task::spawn_blocking(move || {
+            let found = opening.open(progress)?;
+            // Known before the first command is decided.
+            watch.step(clock::monotonic());
+            Ok::<_, OpenError>((found, watch))
+        });
+        let (Found { store, tables, applier }, watch) = opened.await.map_err(|_| ServeError::WriterEnded)??;
         let record = config.data.join(identity::PIN_FILE);
         let identity = Identity::load_or_create(disk.as_ref(), &config.certs, &record, config.other_key)?;
         let operator_key = operator::load_or_create(disk.as_ref(), &config.certs)?;
@@ -117,9 +126,10 @@ impl Server {
         let (told, batches) = mpsc::channel(limits::BATCHES_QUEUED_MAX);
         let log_bytes = Arc::new(AtomicU64::new(0));
         let state = State::new(config.members);
-        let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::clone(&log_bytes));
+        let writer = Writer::new(state, open, place, Arc::clone(&view), room, Arc::clone(&log_bytes));
         let (readers, mut threads) = Readers::start(&view).map_err(ServeError::Thread)?;
         threads.push(thread("writer", move || writer::run(writer, &received, &told))?);
+        let monitor = Monitor::start(watch).map_err(ServeError::Thread)?;
 
         let advertise = match &config.advertise {
             Some(advertise) => advertise.to_string(),
@@ -144,7 +154,8 @@ impl Server {
         });
         let dispatcher = Some(tokio::spawn(dispatch::run(Arc::clone(&shared), batches)));
         let accepting = tokio::spawn(accept(Arc::clone(&shared), endpoint.clone()));
-        let mut server = Server { shared, endpoint, bound, first_invite: None, accepting, dispatcher, threads };
+        let mut server =
+            Server { shared, endpoint, bound, first_invite: None, accepting, dispatcher, threads, monitor };
         match first_invite(&server.shared).await {
             Ok(made) => server.first_invite = made,
             Err(error) => {
@@ -200,7 +211,7 @@ impl Server {
     /// # Errors
     /// Where the log could not be sealed; what was answered is kept all the same.
     pub async fn stop(self) -> Result<(), ServeError> {
-        let Server { shared, endpoint, accepting, dispatcher, threads, .. } = self;
+        let Server { shared, endpoint, accepting, dispatcher, threads, monitor, .. } = self;
         endpoint.set_server_config(None);
         shared.commands.close();
         let sealed = match dispatcher {
@@ -217,8 +228,10 @@ impl Server {
             warn!("not every peer was told that the server stops");
         }
         shared.readers.close();
-        let joined =
-            tokio::task::spawn_blocking(move || threads.into_iter().map(JoinHandle::join).all(|end| end.is_ok()));
+        let joined = tokio::task::spawn_blocking(move || {
+            monitor.finish();
+            threads.into_iter().map(JoinHandle::join).all(|end| end.is_ok())
+        });
         if !joined.await.unwrap_or(false) {
             warn!("a thread panicked");
         }

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::clock;
-use crate::core::command::{Answer, Command, Event};
+use crate::core::command::{Answer, Command, Event, Storage};
 use crate::core::rows::Write;
 use crate::core::state::State;
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
@@ -24,13 +24,14 @@ use crate::server::applier::Frames;
 use crate::server::opening::{Found, OpenError, Place};
 use crate::server::preparing::Preparing;
 use crate::server::request::{Outcome, Recipient, Reply, Request};
+use crate::server::room::Room;
 use crate::server::rows::Rows;
 use crate::server::session::Session;
 use crate::server::translate::{self, KeptError};
 use crate::server::view::View;
-use crate::store::StoreError;
 use crate::store::applier::Applier;
 use crate::store::log::{Frame, LogWriter};
+use crate::store::{StoreError, StoreErrorClass};
 use crate::wire::code::Code;
 
 /// How long the writer waits between two tries to open a store that failed.
@@ -115,6 +116,7 @@ pub(crate) struct Writer {
     open: Option<Open>,
     place: Place,
     view: Arc<View>,
+    room: Arc<Room>,
     log_bytes: Arc<AtomicU64>,
     acks: BTreeMap<DeviceId, WaitingAcks>,
     acks_since: Option<Instant>,
@@ -130,13 +132,21 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// A writer over an open store.
-    pub(crate) fn new(state: State, open: Open, place: Place, view: Arc<View>, log_bytes: Arc<AtomicU64>) -> Writer {
+    pub(crate) fn new(
+        state: State,
+        open: Open,
+        place: Place,
+        view: Arc<View>,
+        room: Arc<Room>,
+        log_bytes: Arc<AtomicU64>,
+    ) -> Writer {
         log_bytes.store(open.log.disk_bytes(), Ordering::Relaxed);
         Writer {
             state,
             open: Some(open),
             place,
             view,
+            room,
             log_bytes,
             acks: BTreeMap::new(),
             acks_since: None,
@@ -242,6 +252,7 @@ impl Writer {
         if let Command::Send(send) = &command {
             self.sends.push((send.device, send.seq));
         }
+        self.state.set_storage(self.room.storage());
         let applied = self.state.apply(&self.view.read().tables, command, now_ms);
         self.bytes += applied.writes.iter().map(translate::weight).sum::<usize>();
         self.writes.extend(applied.writes);
@@ -264,6 +275,11 @@ impl Writer {
     fn decide_acks(&mut self, now_ms: u64) {
         self.acks_since = None;
         self.acks_waiting = 0;
+        if self.room.storage() == Storage::Closed && !self.acks.is_empty() {
+            // They wait until there is room: who acked does not ask again.
+            self.acks_since = Some(clock::monotonic());
+            return;
+        }
         for (device, waiting) in std::mem::take(&mut self.acks) {
             let entries = waiting.entries.into_iter().collect();
             self.decide(Command::Ack { device, entries }, Reply::to(Recipient::Acks(waiting.session)), now_ms);
@@ -272,6 +288,11 @@ impl Writer {
 
     fn fail(&mut self, failure: &WriteError) -> Batch {
         error!(error = %failure, "the log failed: sends answer outcome-unknown until it opens again");
+        if let WriteError::Store(failure) = failure
+            && failure.class() == StoreErrorClass::Full
+        {
+            self.room.has_run_out();
+        }
         self.close_store();
         self.state.drop_pending();
         for (device, seq) in std::mem::take(&mut self.sends) {

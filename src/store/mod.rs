@@ -10,6 +10,7 @@
 //! here.
 
 pub mod applier;
+pub mod ballast;
 pub mod engine;
 pub mod error;
 pub mod faulty;
@@ -23,6 +24,7 @@ mod open;
 pub mod overlay;
 pub mod page;
 pub mod records;
+pub mod room;
 #[cfg(test)]
 mod suite;
 pub mod tree;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use crate::disk::{Disk, Lock, SharedDisk};
 use crate::ids::{Epoch, Lsn};
 use crate::limits::{INDEX_HELD_BYTES_MAX, LOG_SEGMENTS_CHECKED, SEGMENT_BYTES};
+use crate::store::ballast;
 use crate::store::engine::{Engine, Index};
 use crate::store::error::StoreError;
 use crate::store::flushed::{FLUSHED_NAME, Flushed};
@@ -132,12 +133,13 @@ fn open_made(
     if rebuild == Rebuild::Always {
         reason = Some(Reason::Asked);
     }
-    let folder = log::folder_in(folder);
+    let (data, folder) = (folder, log::folder_in(folder));
     // What is rebuilt is rebuilt from all of it, so all of it is checked before anything is given up.
     let whole = LogOptions { store, segment_bytes, flushed: opening.recorded(), segments_checked: usize::MAX };
     let bounded = LogOptions { segments_checked: LOG_SEGMENTS_CHECKED, ..whole };
     let is_filled_whole = created || reason.is_some() || !is_kept;
     let mut survey = opening.survey(disk, &folder, if is_filled_whole { whole } else { bounded })?;
+    ballast::give_up(&**disk, data)?;
     let mut engine = None;
     if !is_filled_whole {
         match opening.open(survey.last(), &folder)? {

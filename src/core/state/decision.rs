@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::command::{Actor, Answer, Command, Event, Refusal};
+use crate::core::command::{Actor, Answer, Command, Event, Refusal, RoomNeeded, Storage};
 use crate::core::rows::{
     CodeHash, CursorRow, DeviceRow, GroupRow, Handle, InviteRow, ItemContent, ItemRow, MemberRow, Meta, SendRow,
     SendWindow, UserRow, Write,
@@ -23,6 +23,7 @@ pub(super) struct Decision<'a> {
     pub(super) rates: &'a mut Rates,
     pub(super) turns: &'a mut Turns,
     pub(super) settings: &'a Settings,
+    pub(super) storage: Storage,
     pub(super) now_ms: u64,
     pub(super) writes: Vec<Write>,
     pub(super) events: Vec<Event>,
@@ -33,6 +34,9 @@ pub(super) type Decided = Result<Answer, Refusal>;
 
 impl Decision<'_> {
     pub(super) fn command(&mut self, command: Command) -> Answer {
+        if !self.has_room(&command) {
+            return Answer::Refused(Refusal::StorageFull);
+        }
         let decided = match command {
             Command::Enrol { code, key, handle, device_name } => self.enrol(code, key, handle, &device_name),
             Command::RenewFirstInvite { code, expires_ms } => self.renew_first_invite(code, expires_ms),
@@ -51,6 +55,19 @@ impl Decision<'_> {
             Command::Skip { device, group, to } => self.skip(device, group, to),
         };
         decided.unwrap_or_else(Answer::Refused)
+    }
+
+    fn has_room(&self, command: &Command) -> bool {
+        match command.room_needed() {
+            RoomNeeded::Growth => self.may_grow(),
+            RoomNeeded::Reserve => self.storage < Storage::Closed,
+            RoomNeeded::Judged => true,
+        }
+    }
+
+    /// Whether there is room for something new.
+    pub(super) fn may_grow(&self) -> bool {
+        self.storage < Storage::Reserve
     }
 
     // ---- how it writes ------------------------------------------------------------------------------------------------

@@ -128,6 +128,9 @@ impl Decision<'_> {
         if let Some(device) = invite.used {
             return self.enrolled_before(device, key, invite.expires_ms);
         }
+        if !self.may_grow() {
+            return Err(Refusal::StorageFull);
+        }
         if invite.expires_ms <= self.now_ms {
             return Err(Refusal::InviteExpired);
         }

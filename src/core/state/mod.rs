@@ -23,7 +23,7 @@ mod turns;
 pub use rates::{Rate, Settings, Who};
 use turns::Turns;
 
-use crate::core::command::{Answer, Command, Event};
+use crate::core::command::{Answer, Command, Event, Storage};
 use crate::core::rows::Write;
 use crate::core::tables::Tables;
 use crate::ids::{ClientSeq, DeviceId};
@@ -49,13 +49,25 @@ pub struct State {
     pending: Pending,
     rates: Rates,
     turns: Turns,
+    storage: Storage,
 }
 
 impl State {
     /// A state with nothing pending.
     #[must_use]
     pub fn new(settings: Settings) -> State {
-        State { settings, pending: Pending::default(), rates: Rates::default(), turns: Turns::default() }
+        State {
+            settings,
+            pending: Pending::default(),
+            rates: Rates::default(),
+            turns: Turns::default(),
+            storage: Storage::Open,
+        }
+    }
+
+    /// What there is room for from now on. What there is none for is refused as *not done* and writes nothing.
+    pub fn set_storage(&mut self, storage: Storage) {
+        self.storage = storage;
     }
 
     /// Decides a command. `tables` is the committed view, which must hold everything but the batch under way.
@@ -66,6 +78,7 @@ impl State {
             rates: &mut self.rates,
             turns: &mut self.turns,
             settings: &self.settings,
+            storage: self.storage,
             now_ms,
             writes: Vec::new(),
             events: Vec::new(),

@@ -1,9 +1,10 @@
 //! Sends: one number, one msgid. The order of checks is session, what was decided before, then authorisation.
 //!
 //! The window of a device is [lowest stated, highest decided]. A number above it is decided when it comes; a permanent
-//! refusal consumes it; *not done* does not, and holds back everything later of that device.
+//! refusal consumes it; *not done* does not, and holds back everything later of that device. While the disk is full what
+//! was decided before is still answered, and nothing new is looked at; without any room not even the window moves.
 
-use crate::core::command::{Answer, Refusal, SendCommand, Sendable};
+use crate::core::command::{Answer, Refusal, SendCommand, Sendable, Storage};
 use crate::core::rows::{ItemContent, MemberRow, SendRow, SendWindow, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
@@ -18,12 +19,19 @@ impl Decision<'_> {
         }
         let before = self.window(send.device);
         let mut window = SendWindow { lowest: before.lowest.max(send.lowest), highest: before.highest };
-        if window.lowest > before.lowest {
-            self.forget_sends_below(send.device, window.lowest);
-        }
         self.turns.arrived(send.device, send.seq, window.lowest);
         let (device, seq) = (send.device, send.seq);
         let is_fresh = seq >= window.lowest && seq > window.highest;
+        if is_fresh && !self.may_grow() {
+            self.turns.hold_from(device, seq);
+            return Err(Refusal::StorageFull);
+        }
+        if self.storage == Storage::Closed {
+            return if seq < window.lowest { Err(Refusal::Forgotten) } else { self.decided_before(&send) };
+        }
+        if window.lowest > before.lowest {
+            self.forget_sends_below(device, window.lowest);
+        }
         let decided = if is_fresh {
             self.decide_fresh(user, send, window)
         } else if seq < window.lowest {

@@ -421,7 +421,10 @@ impl File for SimulatedFile {
         let place = index("write", &self.path, offset)?;
         let mut content = content(&self.node);
         if strikes(&mut state.faults.writes, &self.path) {
-            content.write(place, bytes.get(..bytes.len() / 2).unwrap_or_default());
+            let half = bytes.get(..bytes.len() / 2).unwrap_or_default();
+            let length = content.len();
+            state.resize("write", &self.path, length, length.max(place.saturating_add(half.len())))?;
+            content.write(place, half);
             return Err(error("write", &self.path, ErrorKind::Other, "the simulated disk failed"));
         }
         let length = content.len();

@@ -15,6 +15,8 @@ use crate::wire::link::Link;
 
 /// How long a client waits with what was not done, where nothing better is known, in ms.
 const RETRY_AFTER_MS: u32 = 500;
+/// The same where the disk is full: somebody has to make room first, and every client that waits asks again.
+const FULL_RETRY_AFTER_MS: u32 = 5_000;
 
 /// The number of a role on wire and in the store; zero is a former member.
 pub(crate) const fn role(role: Role) -> u8 {
@@ -61,6 +63,7 @@ pub(crate) const fn code(why: Refusal) -> Code {
         Refusal::InviteExpired => Code::InviteExpired,
         Refusal::HandleNeeded => Code::HandleNeeded,
         Refusal::BeyondHead => Code::BeyondHead,
+        Refusal::StorageFull => Code::StorageFull,
     }
 }
 
@@ -68,6 +71,7 @@ pub(crate) const fn code(why: Refusal) -> Code {
 const fn retry_after_ms(code: Code) -> u32 {
     match code.class() {
         Class::Permanent => 0,
+        Class::NotDone if matches!(code, Code::StorageFull) => FULL_RETRY_AFTER_MS,
         Class::NotDone | Class::Unknown => RETRY_AFTER_MS,
     }
 }

@@ -11,6 +11,8 @@ use crate::core::state::Settings;
 use crate::disk::simulated::{Operation, SimulatedDisk};
 use crate::ids::Tag;
 
+mod room;
+
 const NOW: u64 = 1_000_000;
 /// Small, so that hundreds of stores are made quickly.
 const SEGMENT_BYTES: u64 = 64 * 1024;
@@ -18,6 +20,7 @@ const SEGMENT_BYTES: u64 = 64 * 1024;
 struct World {
     disk: SimulatedDisk,
     view: Arc<View>,
+    room: Arc<Room>,
     writer: Writer,
 }
 
@@ -27,8 +30,9 @@ fn open(disk: &SimulatedDisk) -> World {
     let view = Arc::new(View::new(tables, store.engine, store.durable));
     let open = Open::start(store.log, applier, &view).unwrap();
     let state = State::new(Settings::default());
-    let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::default());
-    World { disk: disk.clone(), view, writer }
+    let room = Arc::new(Room::new(Arc::new(disk.clone()), PathBuf::from("/data")));
+    let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::clone(&room), Arc::default());
+    World { disk: disk.clone(), view, room, writer }
 }
 
 impl World {

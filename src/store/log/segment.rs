@@ -4,9 +4,11 @@
 //! So a segment under its own name has a whole header and its whole length, and anything else is damage. Its number is
 //! its place in the log; its size stands in it, so segments of different sizes lie in one log.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Disk, File, whole};
+use crate::disk::{Disk, DiskError, File, whole};
+use crate::limits::OPEN_ROOM_BYTES;
 use crate::store::error::StoreError;
 use crate::store::format::{StoreId, random};
 use crate::store::log::frame::FRAME_HEAD_BYTES;
@@ -58,7 +60,8 @@ fn damaged(path: &Path, what: impl Into<String>) -> StoreError {
 }
 
 impl Segment {
-    /// Makes a segment, durably; in place of an empty one of the same number, if there is one.
+    /// Makes a segment, durably; in place of an empty one of the same number, if there is one. Nothing is begun where the
+    /// disk has no room for it, and for an open afterwards; what could not be made to its end gives its room back.
     pub(super) fn create(
         disk: &dyn Disk,
         folder: &Path,
@@ -69,13 +72,22 @@ impl Segment {
         let segment = Segment { number, nonce: u64::from_be_bytes(random()?), bytes, path: path_of(folder, number) };
         let new = folder.join(format!("{number:08}{NEW_SUFFIX}"));
         whole::remove(disk, &new)?;
-        let mut file = disk.create(&new)?;
-        fill(&mut *file, bytes)?;
-        file.write_at(0, &segment.head(store))?;
-        file.sync()?;
+        check_room(disk, folder, &segment)?;
+        if let Err(error) = segment.write(disk, &new, store) {
+            // Why it could not be made is what counts; what stays of it is removed at the next attempt or open.
+            drop(disk.remove(&new));
+            return Err(error);
+        }
         disk.rename(&new, &segment.path)?;
         disk.sync_folder(folder)?;
         Ok(segment)
+    }
+
+    fn write(&self, disk: &dyn Disk, path: &Path, store: StoreId) -> Result<(), StoreError> {
+        let mut file = disk.create(path)?;
+        fill(&mut *file, self.bytes)?;
+        file.write_at(0, &self.head(store))?;
+        Ok(file.sync()?)
     }
 
     fn head(&self, store: StoreId) -> Vec<u8> {
@@ -175,6 +187,17 @@ impl Segment {
     }
 }
 
+fn check_room(disk: &dyn Disk, folder: &Path, segment: &Segment) -> Result<(), StoreError> {
+    let needed = segment.bytes.saturating_add(OPEN_ROOM_BYTES);
+    let free = disk.free_bytes(folder)?;
+    if free >= needed {
+        return Ok(());
+    }
+    let why = format!("{} MB must be free, {} MB are", needed >> 20, free >> 20);
+    let source = io::Error::new(ErrorKind::StorageFull, why);
+    Err(DiskError { action: "make", path: segment.path.clone(), source }.into())
+}
+
 /// Really writes zeros: a segment that is only preallocated costs a fifth of the throughput.
 fn fill(file: &mut dyn File, bytes: u64) -> Result<(), StoreError> {
     let zeros = vec![0; FILL_BYTES.min(usize::try_from(bytes).unwrap_or(usize::MAX))];
@@ -230,6 +253,22 @@ mod tests {
                 Segment::read(&disk, folder, STORE, 1, &mut Vec::new()).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn a_segment_without_room_takes_none() {
+        let folder = Path::new("/log");
+        let disk = SimulatedDisk::new();
+        disk.create_folder(folder).unwrap();
+        disk.set_free_bytes(OPEN_ROOM_BYTES + 4095);
+        let error = Segment::create(&disk, folder, STORE, 1, 4096).unwrap_err();
+        assert_eq!(error.class(), crate::store::StoreErrorClass::Full);
+        disk.set_free_bytes(OPEN_ROOM_BYTES + 4096);
+        disk.fail_writes(1, "log");
+        assert!(Segment::create(&disk, folder, STORE, 1, 4096).is_err());
+        assert_eq!(disk.list(folder).unwrap(), [""; 0]);
+        assert_eq!(disk.free_bytes(folder).unwrap(), OPEN_ROOM_BYTES + 4096);
+        Segment::create(&disk, folder, STORE, 1, 4096).unwrap();
     }
 
     #[test]

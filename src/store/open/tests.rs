@@ -234,7 +234,7 @@ fn a_full_disk_is_told_from_a_broken_one() {
     let disk = SimulatedDisk::new();
     disk.set_free_bytes(100);
     assert_eq!(refused(&disk).class(), StoreErrorClass::Full);
-    disk.set_free_bytes(1 << 20);
+    disk.set_free_bytes(1 << 24);
     disk.fail_syncs(1, "log");
     assert_eq!(refused(&disk).class(), StoreErrorClass::Disk);
     assert!(reopen(&disk).unwrap().created);

@@ -5,6 +5,7 @@ mod cursors;
 mod groups;
 mod model;
 mod people;
+mod room;
 mod sends;
 
 use bytes::Bytes;
