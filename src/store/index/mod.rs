@@ -14,6 +14,7 @@
 mod engine;
 mod lease;
 mod opening;
+mod preflight;
 
 use std::fs;
 use std::io;
