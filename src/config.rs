@@ -39,6 +39,8 @@ pub struct ServeFlags {
     pub certs: Option<PathBuf>,
     /// `--advertise`, also `GAGGLE_ADVERTISE`.
     pub advertise: Option<String>,
+    /// `--cache-mb`, also `GAGGLE_CACHE_MB`.
+    pub cache_mb: Option<String>,
     /// `--new-pin`: a decision of the moment, never of a file or the environment.
     pub new_pin: bool,
     /// `--config`, also `GAGGLE_CONFIG`: the settings file, which then must exist.
@@ -58,6 +60,7 @@ impl ServeFlags {
             data: self.data.or_else(|| path("GAGGLE_DATA")),
             certs: self.certs.or_else(|| path("GAGGLE_CERTS")),
             advertise: self.advertise.or_else(|| text("GAGGLE_ADVERTISE")),
+            cache_mb: self.cache_mb.or_else(|| text("GAGGLE_CACHE_MB")),
             new_pin: self.new_pin,
             config: self.config.or_else(|| path("GAGGLE_CONFIG")),
             log_format: self.log_format.or_else(|| text("GAGGLE_LOG_FORMAT")),
@@ -86,6 +89,8 @@ pub struct Config {
     pub certs: PathBuf,
     /// What links say; none: localhost and the port bound.
     pub advertise: Option<Advertise>,
+    /// Memory of the index's cache, in bytes.
+    pub cache_bytes: usize,
     /// What to do with another server key than the recorded one.
     pub other_key: OtherKey,
     /// What members may do, and how much of it.
@@ -103,6 +108,7 @@ impl Default for Config {
             data: PathBuf::from(DATA_DEFAULT),
             certs: PathBuf::from(CERTS_DEFAULT),
             advertise: None,
+            cache_bytes: mib(limits::INDEX_CACHE_MIB_DEFAULT),
             other_key: OtherKey::Refuse,
             members: Settings::default(),
             idle_ms: limits::IDLE_MS_MAX,
@@ -193,6 +199,7 @@ struct FileSettings {
     data: Option<PathBuf>,
     certs: Option<PathBuf>,
     advertise: Option<String>,
+    cache_mb: Option<u32>,
     #[serde(default)]
     limits: FileLimits,
     #[serde(default)]
@@ -268,12 +275,15 @@ impl Config {
         }
         let listen = pick(&flags.listen, "--listen", "listen", settings.listen);
         let advertise = pick(&flags.advertise, "--advertise", "advertise", settings.advertise);
+        let cache_mb = settings.cache_mb.map(|mib| mib.to_string());
+        let cache = pick(&flags.cache_mb, "--cache-mb", "cache_mb", cache_mb);
         let format = pick(&flags.log_format, "--log-format", "log.format", settings.log.format);
         Ok(Config {
             listen: value(listen, listen_address)?.unwrap_or(Config::default().listen),
             data,
             certs,
             advertise: value(advertise, |text| text.parse())?,
+            cache_bytes: value(cache, cache_bytes)?.unwrap_or(Config::default().cache_bytes),
             other_key: if flags.new_pin { OtherKey::Accept } else { OtherKey::Refuse },
             members: members(path, &settings.limits, settings.groups)?,
             idle_ms: idle_ms(path, &settings.limits)?,
@@ -307,6 +317,16 @@ fn listen_address(text: &str) -> Result<SocketAddr, &'static str> {
     let any = text.strip_prefix(':').map(|port| format!("[::]:{port}"));
     let problem = "it is not an address and port, such as [::]:4433, 127.0.0.1:4433 or :443";
     any.as_deref().unwrap_or(text).parse().map_err(|_| problem)
+}
+
+fn mib(mib: u32) -> usize {
+    usize::try_from(mib).unwrap_or(usize::MAX).saturating_mul(1024 * 1024)
+}
+
+fn cache_bytes(text: &str) -> Result<usize, &'static str> {
+    let possible = limits::INDEX_CACHE_MIB_MIN..=limits::INDEX_CACHE_MIB_MAX;
+    let given = text.parse().ok().filter(|mib| possible.contains(mib));
+    given.map(mib).ok_or("it is not a number of MiB from 8 to 65536")
 }
 
 fn log_format(text: &str) -> Result<LogFormat, &'static str> {

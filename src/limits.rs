@@ -155,8 +155,14 @@ pub const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub const BATCH_ACKS_MAX: usize = 16_384;
 /// Batches that wait for the dispatcher.
 pub const BATCHES_QUEUED_MAX: usize = 64;
-/// Durable frames that wait for the applier; a full queue makes commits wait, which bounds the overlay.
-pub const FRAMES_QUEUED_MAX: usize = 64;
+/// Bytes of rows that wait for the applier, thus of the overlay; at the bound commits wait. A second of the fastest
+/// commits measured, so that they go on while the index is flushed or recycled.
+pub const OVERLAY_BYTES_MAX: usize = 48 * 1024 * 1024;
+/// What a row in the overlay takes besides its key and value: in its frame, in the tree of its keys, and for two
+/// shared allocations.
+pub const OVERLAY_ROW_BYTES: usize = 320;
+/// Frames that wait for the applier. Bytes bound them long before, unless they are tiny.
+pub const FRAMES_QUEUED_MAX: usize = 16 * 1024;
 /// Page reads that wait for a reader thread.
 pub const READS_QUEUED_MAX: usize = 256;
 /// Threads that read pages.
@@ -174,9 +180,9 @@ pub const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
 /// a second or two. Damage in what was written lately is thus told at once, and a start takes no longer the longer the
 /// history is.
 pub const LOG_SEGMENTS_CHECKED: usize = 32;
-/// Memory that the index may hold for what was written to it since it was opened, while it is filled from the log: a
-/// share of a machine with 512 MB beside the cache and the resident rows.
-pub const INDEX_HELD_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Memory that the index may hold for what was written to it since it was opened, while it is filled from the log and
+/// while it serves; at the bound it is opened anew. Some 250,000 messages: seconds of the fastest commits measured.
+pub const INDEX_HELD_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Largest frame of the commit log: a full batch, its rows and their keys.
 pub const LOG_FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
 
@@ -200,6 +206,23 @@ pub const ROOM_LOW_BYTES_MIN: u64 = ROOM_FULL_BYTES + 4 * SEGMENT_BYTES;
 pub const ROOM_LOW_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Bytes of the file that keeps room for an open where another program fills the disk.
 pub const BALLAST_BYTES: u64 = OPEN_ROOM_BYTES;
+/// Memory of the index's cache where nothing else is said, in MiB.
+pub const INDEX_CACHE_MIB_DEFAULT: u32 = 64;
+/// Least that can be said there, in MiB: the upper levels of a large index.
+pub const INDEX_CACHE_MIB_MIN: u32 = 8;
+/// Most that can be said there, in MiB: no small server has more.
+pub const INDEX_CACHE_MIB_MAX: u32 = 64 * 1024;
+/// Bytes applied to the index after which it is flushed, and that recorded: a segment, which a start after a kill
+/// replays in a fraction of a second.
+pub const CHECKPOINT_BYTES: u64 = SEGMENT_BYTES;
+/// The index is idle, thus flushed, when nothing came for so long, in ms: a flush costs a few syncs, and nothing depends
+/// on it but how much a start after a kill replays.
+pub const INDEX_IDLE_MS: u64 = 5_000;
+/// The same above which it is opened anew already when idle.
+pub const INDEX_HELD_BYTES_IDLE: u64 = 48 * 1024 * 1024;
+/// An index that takes longer than this for one batch, flush, recycling or page will not come back, in ms. The slowest
+/// healthy disk is ten times as fast.
+pub const INDEX_STALL_MS: u64 = 60_000;
 
 /// Earlier epochs that Welcome names.
 pub const EPOCHS_BEFORE_MAX: usize = 16;
@@ -235,5 +258,11 @@ const _: () = assert!(HANDSHAKES_BEFORE_RETRY < HANDSHAKES_MAX && HANDSHAKES_MAX
 const _: () = assert!(KEEP_ALIVE_MS * 3 <= IDLE_MS_MAX);
 const _: () = assert!(DEVICE_NAME_BYTES_MAX < BODY_BYTES_MAX && GROUP_NAME_BYTES_MAX < BODY_BYTES_MAX);
 const _: () = assert!(MEMBERSHIPS_MAX <= CURSORS_MAX);
+const _: () = assert!(BATCH_BYTES_MAX + BATCH_COMMANDS_MAX * 3 * OVERLAY_ROW_BYTES < OVERLAY_BYTES_MAX);
+const _: () = assert!(INDEX_HELD_BYTES_IDLE < INDEX_HELD_BYTES_MAX);
+// What the index may take by default is half of 512 MB; the other half is for resident rows and connections.
+const _: () = assert!(
+    OVERLAY_BYTES_MAX as u64 + INDEX_HELD_BYTES_MAX + INDEX_CACHE_MIB_DEFAULT as u64 * 1024 * 1024 <= 256 * 1024 * 1024
+);
 // Even full and badly packed, the resident rows leave a third of a machine with 512 MB to everything else.
 const _: () = assert!(MEMBERSHIPS_MAX * MEMBERSHIP_BYTES + CURSORS_MAX * CURSOR_BYTES <= 340_000_000);

@@ -3,6 +3,8 @@
 
 use std::env;
 use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -15,6 +17,9 @@ use crate::config::{Config, ConfigError, ServeFlags};
 use crate::server::{OpenError, ServeError, Server};
 use crate::store::StoreErrorClass;
 use crate::telemetry::{self, LEVEL_VARIABLE, TelemetryError};
+
+/// A stop that takes longer than this says why.
+const SLOW_STOP: Duration = Duration::from_secs(2);
 
 /// Examples, after the options.
 pub const HELP: &str = "\
@@ -48,6 +53,9 @@ pub struct ServeArgs {
     /// What invite links say: how others reach this server [default: localhost and the port] [env: GAGGLE_ADVERTISE]
     #[arg(long, value_name = "HOST:PORT")]
     pub advertise: Option<String>,
+    /// Memory for the index's cache, in MiB; the server takes about 200 more at the most [default: 64] [env: GAGGLE_CACHE_MB]
+    #[arg(long, value_name = "MIB")]
+    pub cache_mb: Option<String>,
     /// Accept that the key in certs/ is another than before; every device must then be invited anew
     #[arg(long)]
     pub new_pin: bool,
@@ -77,6 +85,7 @@ pub async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CliError> 
         data: args.data.clone(),
         certs: context.common.certs.clone(),
         advertise: args.advertise.clone(),
+        cache_mb: args.cache_mb.clone(),
         new_pin: args.new_pin,
         config: args.config.clone(),
         log_format: args.log_format.clone(),
@@ -91,20 +100,34 @@ pub async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CliError> 
     let mut signals = Interrupts::watch();
     greet(context, &server, advertised)?;
     tokio::select! {
-        error = server.failed() => return Err(error.into()),
+        error = server.failed() => {
+            server.abandon().await;
+            return Err(error.into());
+        }
         () = signals.next() => {}
     }
     context
         .output
         .words("stopping: what was sent is being answered, clients are told (a second signal ends it at once)");
-    tokio::select! {
-        stopped = server.stop() => stopped?,
-        () = signals.next() => {
-            return Err(CliError::failed("ended at once by a second signal; what was answered is on disk"));
+    let mut stopping = pin!(server.stop());
+    let mut slow = pin!(tokio::time::sleep(SLOW_STOP));
+    let mut told = false;
+    loop {
+        tokio::select! {
+            stopped = &mut stopping => {
+                stopped?;
+                context.output.words("stopped");
+                return Ok(Exit::Done);
+            }
+            () = signals.next() => {
+                return Err(CliError::failed("ended at once by a second signal; what was answered is on disk"));
+            }
+            () = &mut slow, if !told => {
+                told = true;
+                context.output.words("still stopping: the index is being brought up to date, so that the next start is quick");
+            }
         }
     }
-    context.output.words("stopped");
-    Ok(Exit::Done)
 }
 
 /// Says where it listens and, while there is no operator, how to become one.
@@ -158,18 +181,21 @@ impl From<TelemetryError> for CliError {
 
 impl From<ServeError> for CliError {
     fn from(error: ServeError) -> CliError {
-        let storage = match &error {
-            ServeError::Open(OpenError::Store(cause)) | ServeError::Seal(cause) => Some(cause.class()),
+        let temporary = match &error {
+            ServeError::Open(cause) if cause.is_doubt() => true,
+            ServeError::Open(OpenError::Store(cause)) | ServeError::Seal(cause) => {
+                matches!(cause.class(), StoreErrorClass::Full | StoreErrorClass::Index)
+            }
+            ServeError::Index(_) => true,
             ServeError::Open(OpenError::Load(_) | OpenError::Engine(_))
             | ServeError::Identity(_)
             | ServeError::Bind(_)
             | ServeError::Thread(_)
             | ServeError::FirstInvite(_)
             | ServeError::NotOpen
-            | ServeError::WriterEnded => None,
+            | ServeError::WriterEnded => false,
         };
-        let passes = matches!(storage, Some(StoreErrorClass::Full | StoreErrorClass::Index));
-        let exit = if passes { Exit::TryAgain } else { Exit::Failed };
+        let exit = if temporary { Exit::TryAgain } else { Exit::Failed };
         CliError::new(exit, visible::name(&error.to_string()))
     }
 }

@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::clock;
 use crate::core::tables::Tables;
 use crate::disk::SharedDisk;
+use crate::limits;
 use crate::server::translate::{self, LoadError};
-use crate::store::applier::Applier;
-use crate::store::engine::EngineError;
+use crate::store::applier::{Applier, Pace, Record};
+use crate::store::engine::{EngineError, Index};
 use crate::store::{self, Opened, Options, Progress, StoreError};
 
 /// Why the store does not open.
@@ -24,8 +27,34 @@ pub enum OpenError {
     Engine(#[from] EngineError),
 }
 
+/// Which index a server has, and how it is treated.
+#[derive(Clone)]
+pub struct IndexOptions {
+    /// The index of its data folder.
+    pub index: Arc<dyn Index>,
+    /// When it is flushed and recycled.
+    pub pace: Pace,
+    /// Bytes of rows that may wait for it before commits wait too.
+    pub waiting_bytes_max: usize,
+    /// How long it may take for one piece of work before the server gives it up.
+    pub stall: Duration,
+}
+
+impl IndexOptions {
+    /// This index, treated as `limits` says.
+    #[must_use]
+    pub fn of(index: Arc<dyn Index>) -> IndexOptions {
+        IndexOptions {
+            index,
+            pace: Pace::default(),
+            waiting_bytes_max: limits::OVERLAY_BYTES_MAX,
+            stall: Duration::from_millis(limits::INDEX_STALL_MS),
+        }
+    }
+}
+
 /// Where the store is.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Place {
     /// On which disk.
     pub(crate) disk: SharedDisk,
@@ -33,6 +62,8 @@ pub(crate) struct Place {
     pub(crate) folder: PathBuf,
     /// Size of the segments that are made from now on.
     pub(crate) segment_bytes: u64,
+    /// Its index.
+    pub(crate) index: IndexOptions,
 }
 
 /// An open store with its resident rows.
@@ -46,12 +77,41 @@ pub(crate) struct Found {
 }
 
 impl Place {
-    /// Opens the store.
+    /// Opens the store. An index that opens and then cannot be read is recorded as in doubt.
     pub(crate) fn open(&self, progress: impl FnMut(Progress) + Send + 'static) -> Result<Found, OpenError> {
-        let options = Options { segment_bytes: self.segment_bytes, progress: Box::new(progress), ..Options::default() };
-        let store = store::open(Arc::clone(&self.disk), &self.folder, options)?;
-        let tables = translate::load(store.engine.as_ref())?;
-        let applier = Applier::new(Arc::clone(&store.engine))?;
-        Ok(Found { store, tables, applier })
+        let options = Options {
+            segment_bytes: self.segment_bytes,
+            index: Arc::clone(&self.index.index),
+            progress: Box::new(progress),
+            ..Options::default()
+        };
+        let mut store = store::open(Arc::clone(&self.disk), &self.folder, options)?;
+        let record = Record::new(store.flushed.take());
+        let read = || -> Result<_, OpenError> {
+            let tables = translate::load(store.engine.as_ref())?;
+            let engine = Arc::clone(&store.engine);
+            Ok((tables, Applier::new(engine, record.clone(), self.index.pace, clock::monotonic())?))
+        };
+        match read() {
+            Ok((tables, applier)) => Ok(Found { store, tables, applier }),
+            Err(failure) => {
+                if failure.is_doubt() {
+                    record.doubt().map_err(StoreError::from)?;
+                }
+                Err(failure)
+            }
+        }
+    }
+}
+
+impl OpenError {
+    /// Whether it is the index that failed, which the next start rebuilds.
+    #[must_use]
+    pub fn is_doubt(&self) -> bool {
+        match self {
+            OpenError::Store(StoreError::Index(failure)) | OpenError::Engine(failure) => failure.is_doubt(),
+            OpenError::Load(LoadError::Engine(failure)) => failure.is_doubt(),
+            OpenError::Store(_) | OpenError::Load(LoadError::Row(_)) => false,
+        }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A page is read in one look at the committed view (who may see what, the durable head, rows not applied yet) and one
 //! scan of the index; what the look says wins. A page is dense within what its reader may see: a hole is a fault of the
-//! index and ends the page with an error, never as silence.
+//! index and ends the page with an error, never as silence. While the index is opened anew a page that cannot wait is
+//! *not done*; any other failure of the index is doubt, and the end of the server.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,16 +11,18 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender};
 use tokio::sync::{Semaphore, oneshot};
-use tracing::error;
+use tracing::{debug, error};
 
 use crate::core::visible::Span;
 use crate::ids::{GroupId, Lsn, MessageId, UserId};
 use crate::limits;
+use crate::server::doubt::Doubt;
 use crate::server::rows::{Rows, RowsMaker};
 use crate::server::view::View;
-use crate::store::engine::Engine;
+use crate::server::watchdog::{Pulse, Watchdog, Work};
+use crate::store::engine::{Engine, EngineError};
 use crate::store::overlay::Overlay;
-use crate::store::page::{self, PageRequest, PageRow};
+use crate::store::page::{self, PageRequest, PageRow, ReadError};
 use crate::wire::code::Code;
 
 /// Which page.
@@ -57,6 +60,9 @@ struct Job {
     reply: oneshot::Sender<Result<Page, Code>>,
 }
 
+/// What a thread holds as long as it runs, so that its end can be waited for without waiting for it for ever.
+pub(crate) type Alive = tokio::sync::mpsc::Sender<std::convert::Infallible>;
+
 /// The way to the reader threads.
 pub(crate) struct Readers {
     /// None once the server stops.
@@ -65,14 +71,24 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Starts the threads.
-    pub(crate) fn start(view: &Arc<View>) -> std::io::Result<(Readers, Vec<JoinHandle<()>>)> {
+    /// Starts the threads; each lets go of its clone of `alive` when it ends.
+    pub(crate) fn start(
+        view: &Arc<View>,
+        watchdog: &Arc<Watchdog>,
+        alive: &Alive,
+    ) -> std::io::Result<(Readers, Vec<JoinHandle<()>>)> {
         let (sender, receiver) = crossbeam_channel::bounded(limits::READS_QUEUED_MAX);
         let mut threads = Vec::with_capacity(limits::READER_THREADS);
         for number in 0..limits::READER_THREADS {
-            let (view, jobs) = (Arc::clone(view), receiver.clone());
+            let (view, jobs, watchdog, alive) =
+                (Arc::clone(view), receiver.clone(), Arc::clone(watchdog), alive.clone());
             let thread = std::thread::Builder::new().name(format!("reader-{number}"));
-            threads.push(thread.spawn(move || run(&view, &jobs))?);
+            threads.push(thread.spawn(move || {
+                let _alive = alive;
+                if let Some(pulse) = watchdog.readers.get(number) {
+                    run(&view, &jobs, pulse, &watchdog.doubt);
+                }
+            })?);
         }
         let sender = Mutex::new(Some(sender));
         Ok((Readers { sender, places: Semaphore::new(limits::READS_QUEUED_MAX) }, threads))
@@ -94,10 +110,12 @@ impl Readers {
     }
 }
 
-fn run(view: &View, jobs: &Receiver<Job>) {
+fn run(view: &View, jobs: &Receiver<Job>, pulse: &Pulse, doubt: &Doubt) {
     for job in jobs {
         // A fault of ours in one page is no reason to serve no other.
-        let page = std::panic::catch_unwind(AssertUnwindSafe(|| read(view, job.asked)));
+        let page = pulse.during(Work::Reading, || {
+            std::panic::catch_unwind(AssertUnwindSafe(|| read(view, job.asked, doubt)))
+        });
         // Whoever asked may be gone by now.
         drop(job.reply.send(page.unwrap_or(Err(Code::Busy))));
     }
@@ -146,7 +164,7 @@ fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
 }
 
 /// Reads one page.
-pub(crate) fn read(view: &View, asked: PageAsked) -> Result<Page, Code> {
+pub(crate) fn read(view: &View, asked: PageAsked, doubt: &Doubt) -> Result<Page, Code> {
     let look = look(view, asked)?;
     let mut rows = RowsMaker::default();
     let mut cut = None;
@@ -164,8 +182,8 @@ pub(crate) fn read(view: &View, asked: PageAsked) -> Result<Page, Code> {
             rows_max: usize::try_from(asked.items).unwrap_or(usize::MAX),
             bytes_max: room,
         };
-        let page =
-            page::read(look.engine.as_ref(), &look.overlay, request).map_err(|failure| fault(asked, &failure))?;
+        let page = page::read(look.engine.as_ref(), &look.overlay, request)
+            .map_err(|failure| index_fault(asked, &failure, doubt))?;
         let mut expected = span.first;
         for PageRow { msgid, record } in page.rows {
             if msgid != expected {
@@ -190,6 +208,21 @@ pub(crate) fn read(view: &View, asked: PageAsked) -> Result<Page, Code> {
 #[derive(Debug, thiserror::Error)]
 #[error("{0} is missing")]
 struct Hole(MessageId);
+
+/// The page was not read. Whoever asked can ask again: by then the index is open anew, or the server.
+fn index_fault(asked: PageAsked, failure: &ReadError, doubt: &Doubt) -> Code {
+    match failure {
+        ReadError::Engine(EngineError::Busy) => {
+            debug!(group = %asked.group, after = %asked.after, "a page has to wait until the index is open anew");
+            Code::Busy
+        }
+        ReadError::Engine(engine) => {
+            doubt.raise(engine);
+            Code::Busy
+        }
+        ReadError::Record { .. } | ReadError::Key(_) => fault(asked, failure),
+    }
+}
 
 fn fault(asked: PageAsked, failure: &dyn std::error::Error) -> Code {
     error!(group = %asked.group, after = %asked.after, error = %failure, "a page cannot be read");

@@ -2,8 +2,10 @@
 //!
 //! The order of the start: the data folder (locked and understood before anything else is touched), the keys, the
 //! threads, the socket, the first invite. The order of the stop: no new connections and requests, the commits that wait
-//! finish and are answered, the log is sealed, peers are told, the socket closes.
+//! finish and are answered, the log is sealed, peers are told, the socket closes, the index is made durable. Where the
+//! index is in doubt nothing waits for it: threads that hang in it are left behind, for the end of the process.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,14 +29,16 @@ use crate::limits;
 use crate::server::admission::{Admission, Arrival, Bounds};
 use crate::server::endpoint::{self, BindError, BoundAs};
 use crate::server::identity::{self, Identity, IdentityError};
-use crate::server::opening::{Found, OpenError, Place};
-use crate::server::reader::Readers;
+use crate::server::opening::{Found, IndexOptions, OpenError, Place};
+use crate::server::reader::{Alive, Readers};
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Outcome};
 use crate::server::room::{Monitor, Room, Watch};
 use crate::server::view::View;
+use crate::server::watchdog::Watchdog;
 use crate::server::writer::{self, Open, Writer};
 use crate::server::{Shared, auth, connection, dispatch, operator};
+use crate::store::index::{self, SledIndex};
 use crate::store::{Progress, StoreError};
 use crate::wire::code::Code;
 use crate::wire::link::{InviteCode, Link, Pin};
@@ -43,6 +47,8 @@ use crate::wire::link::{InviteCode, Link, Pin};
 const DRAIN_TIME: Duration = Duration::from_millis(500);
 /// How long the socket may take to say goodbye to everybody.
 const GOODBYE_TIME: Duration = Duration::from_secs(2);
+/// How long a server that has failed may take for each thing that it still does.
+const ABANDON_TIME: Duration = Duration::from_secs(1);
 
 /// Why a server does not start, or has ended by itself.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +74,9 @@ pub enum ServeError {
     /// The first invite could not be made.
     #[error("failed to make the first invite: {0}")]
     FirstInvite(String),
+    /// The index failed or stalled.
+    #[error("{0}; all that was answered is kept: the next start rebuilds the index from the log")]
+    Index(String),
     /// The writer is gone though nobody stopped it.
     #[error("the writer thread ended by itself; what was answered is safe: start the server again")]
     WriterEnded,
@@ -82,8 +91,11 @@ pub struct Server {
     accepting: tokio::task::JoinHandle<()>,
     /// None once its end was seen.
     dispatcher: Option<tokio::task::JoinHandle<Result<(), ServeError>>>,
+    watchdog: Arc<Watchdog>,
     threads: Vec<JoinHandle<()>>,
     monitor: Monitor,
+    /// Nothing comes, but its end once the threads have ended.
+    threads_end: mpsc::Receiver<Infallible>,
 }
 
 impl std::fmt::Debug for Server {
@@ -93,7 +105,7 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// Starts a server on this runtime. `progress` is told how far reading the log has come.
+    /// Starts a server on this runtime, its index on the real disk. `progress` is told how far reading the log has come.
     ///
     /// # Errors
     /// Where the data folder, a key or the socket cannot be had; nothing is left running then.
@@ -102,8 +114,24 @@ impl Server {
         disk: SharedDisk,
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<Server, ServeError> {
-        let place =
-            Place { disk: Arc::clone(&disk), folder: config.data.clone(), segment_bytes: limits::SEGMENT_BYTES };
+        let settings = index::Settings { cache_bytes: config.cache_bytes, ..index::Settings::default() };
+        let index = IndexOptions::of(Arc::new(SledIndex::new(&config.data, settings)));
+        Server::start_with(config, disk, index, progress).await
+    }
+
+    /// The same with another index.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub async fn start_with(
+        config: Config,
+        disk: SharedDisk,
+        index: IndexOptions,
+        progress: impl FnMut(Progress) + Send + 'static,
+    ) -> Result<Server, ServeError> {
+        let watchdog = Watchdog::new(index.stall);
+        let (folder, segment_bytes) = (config.data.clone(), limits::SEGMENT_BYTES);
+        let place = Place { disk: Arc::clone(&disk), folder, segment_bytes, index };
         let opening = place.clone();
         let room = Arc::new(Room::new(Arc::clone(&disk), config.data.clone()));
         let mut watch = Watch::new(Arc::clone(&room));
@@ -121,15 +149,25 @@ impl Server {
         let (endpoint, bound) = endpoint::bind(config.listen, &identity, &settings)?;
 
         let view = Arc::new(View::new(tables, store.engine, store.durable));
-        let open = Open::start(store.log, applier, &view).map_err(ServeError::Thread)?;
+        let open = Open::start(store.log, applier, &view, &watchdog, &place).map_err(ServeError::Thread)?;
         let (commands, received) = Commands::new();
         let (told, batches) = mpsc::channel(limits::BATCHES_QUEUED_MAX);
         let log_bytes = Arc::new(AtomicU64::new(0));
         let state = State::new(config.members);
-        let writer = Writer::new(state, open, place, Arc::clone(&view), room, Arc::clone(&log_bytes));
-        let (readers, mut threads) = Readers::start(&view).map_err(ServeError::Thread)?;
-        threads.push(thread("writer", move || writer::run(writer, &received, &told))?);
+        let writer = Writer::new(
+            state,
+            open,
+            place,
+            Arc::clone(&view),
+            room,
+            Arc::clone(&watchdog),
+            Arc::clone(&log_bytes),
+        );
+        let (alive, threads_end) = mpsc::channel(1);
+        let (readers, mut threads) = Readers::start(&view, &watchdog, &alive).map_err(ServeError::Thread)?;
+        threads.push(thread("writer", alive, move || writer::run(writer, &received, &told))?);
         let monitor = Monitor::start(watch).map_err(ServeError::Thread)?;
+        tokio::spawn(Arc::clone(&watchdog).run());
 
         let advertise = match &config.advertise {
             Some(advertise) => advertise.to_string(),
@@ -154,8 +192,18 @@ impl Server {
         });
         let dispatcher = Some(tokio::spawn(dispatch::run(Arc::clone(&shared), batches)));
         let accepting = tokio::spawn(accept(Arc::clone(&shared), endpoint.clone()));
-        let mut server =
-            Server { shared, endpoint, bound, first_invite: None, accepting, dispatcher, threads, monitor };
+        let mut server = Server {
+            shared,
+            endpoint,
+            bound,
+            first_invite: None,
+            accepting,
+            dispatcher,
+            watchdog,
+            threads,
+            threads_end,
+            monitor,
+        };
         match first_invite(&server.shared).await {
             Ok(made) => server.first_invite = made,
             Err(error) => {
@@ -195,51 +243,96 @@ impl Server {
         self.first_invite.as_ref().map(|(path, link)| (path.as_path(), link))
     }
 
-    /// Waits until the server has ended by itself, which it does only by a fault of its own. Safe to cancel.
+    /// Waits until the server has ended by itself, which it does only by a fault of its own: what is left to do is
+    /// [`Server::abandon`]. Safe to cancel.
     pub async fn failed(&mut self) -> ServeError {
-        let Some(dispatcher) = &mut self.dispatcher else { return ServeError::WriterEnded };
-        let ended = dispatcher.await;
-        self.dispatcher = None;
-        match ended {
-            Ok(Err(error)) => error,
-            Ok(Ok(())) | Err(_) => ServeError::WriterEnded,
+        tokio::select! {
+            biased;
+            why = self.watchdog.doubt.raised() => ServeError::Index(why),
+            ended = ended(&mut self.dispatcher) => ended.err().unwrap_or(ServeError::WriterEnded),
         }
     }
 
-    /// Stops: commits that wait finish and are answered, peers are told, the log is sealed.
+    /// Stops: commits that wait finish and are answered, the log is sealed, peers are told, the index is made durable.
     ///
     /// # Errors
-    /// Where the log could not be sealed; what was answered is kept all the same.
-    pub async fn stop(self) -> Result<(), ServeError> {
-        let Server { shared, endpoint, accepting, dispatcher, threads, monitor, .. } = self;
-        endpoint.set_server_config(None);
-        shared.commands.close();
-        let sealed = match dispatcher {
-            Some(dispatcher) => dispatcher.await.unwrap_or(Err(ServeError::WriterEnded)),
-            None => Err(ServeError::WriterEnded),
+    /// Where the log could not be sealed, or the index not be made durable; what was answered is kept all the same.
+    pub async fn stop(mut self) -> Result<(), ServeError> {
+        self.endpoint.set_server_config(None);
+        self.shared.commands.close();
+        let sealed = tokio::select! {
+            biased;
+            sealed = ended(&mut self.dispatcher) => sealed,
+            why = self.watchdog.doubt.raised() => Err(ServeError::Index(why)),
         };
-        tokio::time::sleep(if shared.registry.all().is_empty() { Duration::ZERO } else { DRAIN_TIME }).await;
-        for session in shared.registry.all() {
-            session.close(Code::ServerStopping);
+        tokio::time::sleep(if self.shared.registry.all().is_empty() { Duration::ZERO } else { DRAIN_TIME }).await;
+        self.say_goodbye(GOODBYE_TIME).await;
+        self.shared.readers.close();
+        tokio::select! {
+            biased;
+            _ = self.threads_end.recv() => {
+                let (threads, monitor) = (self.threads, self.monitor);
+                let joined = tokio::task::spawn_blocking(move || {
+                    monitor.finish();
+                    threads.into_iter().map(JoinHandle::join).all(|end| end.is_ok())
+                });
+                if !joined.await.unwrap_or(false) {
+                    warn!("a thread panicked");
+                }
+            }
+            _ = self.watchdog.doubt.raised() => self.doubt_is_recorded().await,
         }
-        accepting.abort();
-        endpoint.close(VarInt::from_u32(u32::from(Code::ServerStopping.number())), b"server-stopping");
-        if tokio::time::timeout(GOODBYE_TIME, endpoint.wait_idle()).await.is_err() {
-            warn!("not every peer was told that the server stops");
-        }
-        shared.readers.close();
-        let joined = tokio::task::spawn_blocking(move || {
-            monitor.finish();
-            threads.into_iter().map(JoinHandle::join).all(|end| end.is_ok())
-        });
-        if !joined.await.unwrap_or(false) {
-            warn!("a thread panicked");
+        // The threads may have ended because of it.
+        if self.watchdog.doubt.is_raised() {
+            return Err(ServeError::Index(self.watchdog.doubt.raised().await));
         }
         sealed
     }
+
+    /// Ends a server that has failed, in a few seconds at most: peers are told, and what hangs is left behind.
+    pub async fn abandon(mut self) {
+        self.endpoint.set_server_config(None);
+        self.shared.commands.close();
+        self.shared.readers.close();
+        tokio::join!(self.say_goodbye(ABANDON_TIME), self.doubt_is_recorded());
+        if tokio::time::timeout(ABANDON_TIME, self.threads_end.recv()).await.is_err() {
+            warn!("a thread hangs and is left behind");
+        }
+    }
+
+    async fn say_goodbye(&self, at_most: Duration) {
+        for session in self.shared.registry.all() {
+            session.close(Code::ServerStopping);
+        }
+        self.accepting.abort();
+        self.endpoint.close(VarInt::from_u32(u32::from(Code::ServerStopping.number())), b"server-stopping");
+        if tokio::time::timeout(at_most, self.endpoint.wait_idle()).await.is_err() {
+            warn!("not every peer was told that the server stops");
+        }
+    }
+
+    /// Waits until a doubt is recorded, where there is one, though not for a disk that hangs.
+    async fn doubt_is_recorded(&self) {
+        let doubt = &self.watchdog.doubt;
+        if doubt.is_raised() && tokio::time::timeout(ABANDON_TIME, doubt.recorded()).await.is_err() {
+            warn!("the disk hangs: the doubt about the index may not be recorded");
+        }
+    }
 }
 
-fn thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServeError> {
+/// How the dispatcher, and with it the writer, has ended; it is none once that was seen.
+async fn ended(dispatcher: &mut Option<tokio::task::JoinHandle<Result<(), ServeError>>>) -> Result<(), ServeError> {
+    let Some(running) = dispatcher else { return Err(ServeError::WriterEnded) };
+    let ended = running.await;
+    *dispatcher = None;
+    ended.unwrap_or(Err(ServeError::WriterEnded))
+}
+
+fn thread(name: &str, alive: Alive, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServeError> {
+    let body = move || {
+        let _alive = alive;
+        body();
+    };
     std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(ServeError::Thread)
 }
 

@@ -20,7 +20,7 @@ use crate::core::rows::Write;
 use crate::core::state::State;
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
 use crate::limits;
-use crate::server::applier::Frames;
+use crate::server::applier::{End, Frames};
 use crate::server::opening::{Found, OpenError, Place};
 use crate::server::preparing::Preparing;
 use crate::server::request::{Outcome, Recipient, Reply, Request};
@@ -29,6 +29,7 @@ use crate::server::rows::Rows;
 use crate::server::session::Session;
 use crate::server::translate::{self, KeptError};
 use crate::server::view::View;
+use crate::server::watchdog::Watchdog;
 use crate::store::applier::Applier;
 use crate::store::log::{Frame, LogWriter};
 use crate::store::{StoreError, StoreErrorClass};
@@ -96,16 +97,24 @@ pub(crate) struct Open {
 
 impl Open {
     /// Starts what goes with a log.
-    pub(crate) fn start(log: LogWriter, applier: Applier, view: &View) -> std::io::Result<Open> {
+    pub(crate) fn start(
+        log: LogWriter,
+        applier: Applier,
+        view: &View,
+        watchdog: &Arc<Watchdog>,
+        place: &Place,
+    ) -> std::io::Result<Open> {
+        watchdog.doubt.record_in(applier.record().clone());
         let preparing = Preparing::start(log.preparer())?;
-        let frames = Frames::start(applier, view.read().overlay.clone())?;
+        let overlay = view.read().overlay.clone();
+        let frames = Frames::start(applier, overlay, watchdog, place.index.waiting_bytes_max)?;
         Ok(Open { log, frames, preparing })
     }
 
     /// Ends all of it, the log last, as it holds the folder's lock.
-    fn finish(self) {
+    fn finish(self, end: End) {
         self.preparing.finish();
-        self.frames.finish();
+        self.frames.finish(end);
         drop(self.log);
     }
 }
@@ -117,12 +126,11 @@ pub(crate) struct Writer {
     place: Place,
     view: Arc<View>,
     room: Arc<Room>,
+    watchdog: Arc<Watchdog>,
     log_bytes: Arc<AtomicU64>,
     acks: BTreeMap<DeviceId, WaitingAcks>,
     acks_since: Option<Instant>,
     acks_waiting: usize,
-    /// The applier is gone, so that the index has to be rebuilt.
-    index_failed: bool,
     answers: Vec<(Reply, Answer)>,
     sends: Vec<(DeviceId, ClientSeq)>,
     events: Vec<Event>,
@@ -138,6 +146,7 @@ impl Writer {
         place: Place,
         view: Arc<View>,
         room: Arc<Room>,
+        watchdog: Arc<Watchdog>,
         log_bytes: Arc<AtomicU64>,
     ) -> Writer {
         log_bytes.store(open.log.disk_bytes(), Ordering::Relaxed);
@@ -147,11 +156,11 @@ impl Writer {
             place,
             view,
             room,
+            watchdog,
             log_bytes,
             acks: BTreeMap::new(),
             acks_since: None,
             acks_waiting: 0,
-            index_failed: false,
             answers: Vec::new(),
             sends: Vec::new(),
             events: Vec::new(),
@@ -206,9 +215,6 @@ impl Writer {
         };
         self.state.pending_is_durable();
         self.clear_batch();
-        if std::mem::take(&mut self.index_failed) {
-            self.close_store();
-        }
         let answers = std::mem::take(&mut self.answers);
         let answers = answers.into_iter().map(|(reply, answer)| (reply, Outcome::Decided(answer))).collect();
         Some(Batch { answers, events: std::mem::take(&mut self.events), items })
@@ -219,16 +225,28 @@ impl Writer {
     fn reopen(&mut self) -> Result<(), ReopenError> {
         let Found { store, tables, applier } = self.place.open(|_| {})?;
         self.view.replace(tables, store.engine, store.durable);
-        self.open = Some(Open::start(store.log, applier, &self.view)?);
+        self.open = Some(Open::start(store.log, applier, &self.view, &self.watchdog, &self.place)?);
         Ok(())
     }
 
-    /// Seals the log, and lets the index catch up; none where the store is not open.
-    fn seal(self) -> Option<Result<(), StoreError>> {
-        let mut open = self.open?;
+    /// Seals the log; none where the store is not open. The seal goes to the index too, which then holds the whole log.
+    fn seal(&mut self) -> Option<Result<(), StoreError>> {
+        let open = self.open.as_mut()?;
+        let before = open.log.synced();
         let sealed = open.log.seal();
-        open.finish();
+        if let Ok(lsn) = sealed
+            && lsn > before
+        {
+            open.frames.push(Arc::new(Frame { lsn, ops: Vec::new() }));
+        }
         Some(sealed.map(drop))
+    }
+
+    /// Lets the index catch up, and makes it durable.
+    fn finish(self) {
+        if let Some(open) = self.open {
+            open.finish(End::Flushed);
+        }
     }
 
     /// Makes the batch durable, then publishes it. A batch without writes (all resends or refusals) needs no frame:
@@ -243,7 +261,7 @@ impl Writer {
         log.sync()?;
         let frame = Arc::new(Frame { lsn, ops: kept.ops });
         self.view.publish(&self.writes, Arc::clone(&frame));
-        self.index_failed = !frames.push(frame);
+        frames.push(frame);
         self.log_bytes.store(log.disk_bytes(), Ordering::Relaxed);
         Ok(kept.items)
     }
@@ -307,7 +325,8 @@ impl Writer {
 
     fn close_store(&mut self) {
         if let Some(open) = self.open.take() {
-            open.finish();
+            // Not flushed: the disk has just failed, and what a start would replay is applied already.
+            open.finish(End::Applied);
         }
     }
 
@@ -318,7 +337,8 @@ impl Writer {
     }
 }
 
-/// Loops over the machine until every sender of commands is gone, then seals the log.
+/// Loops over the machine until every sender of commands is gone or the index is in doubt, then seals the log. Whoever
+/// waits is told before the index is made durable, which takes longest.
 pub(crate) fn run(mut writer: Writer, commands: &Receiver<Request>, told: &mpsc::Sender<Told>) {
     loop {
         match next(&writer, commands) {
@@ -332,25 +352,28 @@ pub(crate) fn run(mut writer: Writer, commands: &Receiver<Request>, told: &mpsc:
             writer.take(request, clock::now_ms(), clock::monotonic());
         }
         commit_and_tell(&mut writer, told);
-        if writer.has_failed() && !reopen(&mut writer, commands, told) {
+        if writer.has_failed() && !reopen(&mut writer, commands, told) || writer.watchdog.doubt.is_raised() {
             break;
         }
     }
     commit_and_tell(&mut writer, told);
     let sealed = writer.seal();
     tell(told, Told::Stopped(sealed));
+    writer.finish();
 }
 
-/// Tries to open the store until it opens, or the server stops; meanwhile every command is answered. Says whether it
+/// Tries to open the store until it opens, the server stops, or the index is in doubt; meanwhile every command is answered. Says whether it
 /// is open.
 fn reopen(writer: &mut Writer, commands: &Receiver<Request>, told: &mpsc::Sender<Told>) -> bool {
-    loop {
+    // With an index in doubt opening would be rebuilding it: that is for the next start.
+    while !writer.watchdog.doubt.is_raised() {
         match writer.reopen() {
             Ok(()) => {
                 info!("the store is open again");
                 tell(told, Told::Reopened);
                 return true;
             }
+            Err(ReopenError::Open(failure)) if failure.is_doubt() => writer.watchdog.doubt.raise(&failure),
             Err(failure) => warn!(error = %failure, "the store does not open yet"),
         }
         let until = clock::monotonic() + REOPEN_INTERVAL;
@@ -362,6 +385,7 @@ fn reopen(writer: &mut Writer, commands: &Receiver<Request>, told: &mpsc::Sender
             }
         }
     }
+    false
 }
 
 enum Next {

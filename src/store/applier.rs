@@ -1,15 +1,23 @@
 //! Brings the index up to the log, frame by frame: the index's only mutator and only flusher.
 //!
-//! A step machine: the thread that loops over it, and what becomes of an index that fails, are `server`'s business. It
-//! never leaves a frame out, and after a failure it takes none.
+//! A step machine without a clock: the thread that loops over it, and what becomes of an index that fails, are
+//! `server`'s business. It says what is due ([`Applier::due`]): a checkpoint, which makes durable what was applied and
+//! records how far that goes, or a recycling, which gives memory back. It never leaves a frame out, and after a failure
+//! it takes none. A checkpoint never takes back a doubt: see [`Record`].
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
+use crate::disk::DiskError;
 use crate::ids::Lsn;
+use crate::limits;
 use crate::store::engine::{Engine, EngineError};
+use crate::store::flushed::Flushed;
 use crate::store::log::Frame;
 
-/// Why a frame was not applied.
+/// Why a frame was not applied, or a checkpoint or recycling not done. The index is in doubt after any of them.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// The index failed, now or before.
@@ -23,23 +31,148 @@ pub enum ApplyError {
         /// What came.
         found: Lsn,
     },
+    /// It holds something else than what it was given.
+    #[error("the index was closed at frame {left} and opened anew at {found}")]
+    NotTheSame {
+        /// Where it stood.
+        left: Lsn,
+        /// Where it stands.
+        found: Lsn,
+    },
+}
+
+/// The record of what is durable ([`Flushed`]), shared by the one who makes it so and those who may come to doubt the
+/// index. Once it is doubted in this process nothing can be recorded any more that says otherwise.
+#[derive(Debug, Clone)]
+pub struct Record(Arc<Mutex<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    /// None where the index is never kept.
+    flushed: Option<Flushed>,
+    doubted: bool,
+}
+
+impl Record {
+    /// The record of an open store; none where its index is never kept.
+    #[must_use]
+    pub fn new(flushed: Option<Flushed>) -> Record {
+        Record(Arc::new(Mutex::new(Kept { flushed, doubted: false })))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Up to where the index is recorded to be durable.
+    #[must_use]
+    pub fn lsn(&self) -> Lsn {
+        self.kept().flushed.as_ref().and_then(Flushed::known).map_or(Lsn::ZERO, |known| known.lsn)
+    }
+
+    /// Records that the index must not be used again. It may wait for the disk as long as the disk takes.
+    ///
+    /// # Errors
+    /// Where the disk refuses. Nothing else is recorded after that either.
+    pub fn doubt(&self) -> Result<(), DiskError> {
+        let mut kept = self.kept();
+        kept.doubted = true;
+        kept.flushed.as_mut().map_or(Ok(()), Flushed::record_doubt)
+    }
+
+    fn record(&self, lsn: Lsn) -> Result<(), DiskError> {
+        let mut kept = self.kept();
+        let doubted = kept.doubted;
+        let flushed = kept.flushed.as_mut().filter(|_| !doubted);
+        flushed.map_or(Ok(()), |flushed| flushed.record(lsn))
+    }
+}
+
+/// When a checkpoint or a recycling is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Bytes applied since the last checkpoint after which there is another.
+    pub checkpoint_bytes: u64,
+    /// How long nothing may have come for the index to count as idle.
+    pub idle: Duration,
+    /// Bytes held above which it is recycled when idle.
+    pub held_bytes_idle: u64,
+    /// Bytes held above which it is recycled at once.
+    pub held_bytes_max: u64,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            checkpoint_bytes: limits::CHECKPOINT_BYTES,
+            idle: Duration::from_millis(limits::INDEX_IDLE_MS),
+            held_bytes_idle: limits::INDEX_HELD_BYTES_IDLE,
+            held_bytes_max: limits::INDEX_HELD_BYTES_MAX,
+        }
+    }
+}
+
+/// What is to be done besides applying.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// Nothing now.
+    Nothing,
+    /// [`Applier::checkpoint`].
+    Checkpoint,
+    /// [`Applier::recycle`].
+    Recycling,
+}
+
+/// A checkpoint.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The index is durable up to here.
+    pub flushed: Lsn,
+    /// Why that could not be recorded. The older record stands, and it is tried again when the index is idle.
+    pub unrecorded: Option<DiskError>,
 }
 
 /// The applier of one index.
 pub struct Applier {
     engine: Arc<dyn Engine>,
+    record: Record,
+    pace: Pace,
     applied: Lsn,
+    recorded: Lsn,
+    /// Bytes applied since the last checkpoint.
+    bytes: u64,
+    /// What the last recycling could not give back.
+    held_bytes_least: u64,
+    /// When something was applied or tried last.
+    active: Instant,
     failed: bool,
 }
 
+/// Bytes of a frame's keys and values: what it takes in the log, roughly.
+fn weight(frame: &Frame) -> u64 {
+    let bytes: usize = frame.ops.iter().map(|op| op.key.len() + op.value.as_ref().map_or(0, Bytes::len)).sum();
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
 impl Applier {
-    /// An applier for this index, which stands where it says.
+    /// An applier for this index, which stands where it says and is durable up to what is recorded.
     ///
     /// # Errors
     /// Where the index cannot say.
-    pub fn new(engine: Arc<dyn Engine>) -> Result<Applier, EngineError> {
+    pub fn new(engine: Arc<dyn Engine>, record: Record, pace: Pace, now: Instant) -> Result<Applier, EngineError> {
         let applied = engine.applied()?;
-        Ok(Applier { engine, applied, failed: false })
+        let recorded = record.lsn();
+        Ok(Applier {
+            engine,
+            record,
+            pace,
+            applied,
+            recorded,
+            bytes: 0,
+            held_bytes_least: 0,
+            active: now,
+            failed: false,
+        })
     }
 
     /// Where the index stands.
@@ -48,11 +181,17 @@ impl Applier {
         self.applied
     }
 
+    /// The record of what is durable.
+    #[must_use]
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
     /// Applies the next durable frame; returns where the index stands then.
     ///
     /// # Errors
     /// Where the index fails or has failed, or the frame is not the next one.
-    pub fn step(&mut self, frame: &Frame) -> Result<Lsn, ApplyError> {
+    pub fn step(&mut self, frame: &Frame, now: Instant) -> Result<Lsn, ApplyError> {
         self.check()?;
         if frame.lsn != self.applied.next() {
             return Err(ApplyError::OutOfOrder { applied: self.applied, found: frame.lsn });
@@ -61,18 +200,71 @@ impl Applier {
         self.failed = outcome.is_err();
         outcome?;
         self.applied = frame.lsn;
+        self.bytes = self.bytes.saturating_add(weight(frame));
+        self.active = now;
         Ok(self.applied)
     }
 
-    /// Makes durable what was applied; returns up to where that holds.
+    /// What is to be done before the next frame, if none has come until now.
+    #[must_use]
+    pub fn due(&self, now: Instant) -> Due {
+        let idle = now.saturating_duration_since(self.active) >= self.pace.idle;
+        let held = self.held_bytes();
+        if self.failed {
+            Due::Nothing
+        } else if held >= self.pace.held_bytes_max || idle && held >= self.pace.held_bytes_idle {
+            Due::Recycling
+        } else if self.bytes >= self.pace.checkpoint_bytes || idle && self.applied > self.recorded {
+            Due::Checkpoint
+        } else {
+            Due::Nothing
+        }
+    }
+
+    /// When something becomes due if no frame comes until then.
+    #[must_use]
+    pub fn due_at(&self) -> Option<Instant> {
+        let waits = self.applied > self.recorded || self.held_bytes() >= self.pace.held_bytes_idle;
+        (waits && !self.failed).then(|| self.active + self.pace.idle)
+    }
+
+    /// Makes durable what was applied, and records it.
     ///
     /// # Errors
     /// Where the index fails or has failed.
-    pub fn flush(&mut self) -> Result<Lsn, ApplyError> {
+    pub fn checkpoint(&mut self, now: Instant) -> Result<Checkpoint, ApplyError> {
         self.check()?;
         let outcome = self.engine.flush();
         self.failed = outcome.is_err();
-        Ok(outcome?)
+        let flushed = outcome?;
+        self.bytes = 0;
+        self.active = now;
+        let recorded = if flushed > self.recorded { self.record.record(flushed) } else { Ok(()) };
+        if recorded.is_ok() {
+            self.recorded = self.recorded.max(flushed);
+        }
+        Ok(Checkpoint { flushed, unrecorded: recorded.err() })
+    }
+
+    /// Gives memory back: a checkpoint, then the index is closed and opened anew.
+    ///
+    /// # Errors
+    /// Where the index fails or has failed, or does not hold afterwards what it held before.
+    pub fn recycle(&mut self, now: Instant) -> Result<Checkpoint, ApplyError> {
+        let checkpoint = self.checkpoint(now)?;
+        let outcome = self.engine.recycle().and_then(|()| self.engine.applied());
+        self.failed = outcome.as_ref().ok() != Some(&self.applied);
+        let found = outcome?;
+        if self.failed {
+            return Err(ApplyError::NotTheSame { left: self.applied, found });
+        }
+        self.held_bytes_least = self.engine.held_bytes();
+        Ok(checkpoint)
+    }
+
+    /// What a recycling would give back.
+    fn held_bytes(&self) -> u64 {
+        self.engine.held_bytes().saturating_sub(self.held_bytes_least)
     }
 
     fn check(&self) -> Result<(), EngineError> {
@@ -84,38 +276,4 @@ impl Applier {
 }
 
 #[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-
-    use super::*;
-    use crate::store::engine::Op;
-    use crate::store::faulty::{Fault, FaultyEngine};
-    use crate::store::tree::Tree;
-
-    fn frame(lsn: u64) -> Frame {
-        let op = Op { tree: Tree::Meta, key: Bytes::from_static(b"k"), value: Some(Bytes::from_static(b"v")) };
-        Frame { lsn: Lsn::new(lsn), ops: vec![op] }
-    }
-
-    #[test]
-    fn frames_are_applied_in_order_without_a_gap() {
-        let mut applier = Applier::new(Arc::new(FaultyEngine::new())).unwrap();
-        assert_eq!(applier.step(&frame(1)).unwrap(), Lsn::new(1));
-        assert!(matches!(applier.step(&frame(3)), Err(ApplyError::OutOfOrder { .. })));
-        assert!(matches!(applier.step(&frame(1)), Err(ApplyError::OutOfOrder { .. })));
-        assert_eq!(applier.step(&frame(2)).unwrap(), Lsn::new(2));
-        assert_eq!(applier.flush().unwrap(), Lsn::new(2));
-    }
-
-    #[test]
-    fn after_a_failure_nothing_is_applied() {
-        for fault in [Fault::Apply, Fault::Flush] {
-            let engine = Arc::new(FaultyEngine::new());
-            let mut applier = Applier::new(Arc::clone(&engine) as Arc<dyn Engine>).unwrap();
-            engine.set(fault);
-            assert!(applier.step(&frame(1)).is_err() || applier.flush().is_err());
-            engine.heal();
-            assert!(applier.step(&frame(2)).is_err() && applier.flush().is_err());
-        }
-    }
-}
+mod tests;

@@ -25,12 +25,18 @@ pub enum Fault {
     Flush,
     /// Every batch and flush waits until the fault is taken away.
     Stall,
+    /// Every read waits until the fault is taken away.
+    StallRead,
+    /// Opening it anew waits until the fault is taken away; reads find it busy meanwhile.
+    StallRecycling,
 }
 
 #[derive(Default)]
 struct State {
     unflushed: VecDeque<(Lsn, Vec<Op>)>,
     faults: Vec<Fault>,
+    held_bytes: u64,
+    recycling: bool,
 }
 
 /// The index.
@@ -66,6 +72,11 @@ impl FaultyEngine {
         self.changed.notify_all();
     }
 
+    /// Makes it hold so many bytes until it is recycled.
+    pub fn hold(&self, bytes: u64) {
+        self.state().held_bytes = bytes;
+    }
+
     /// What is left after a power loss that kept this many frames behind the last flush.
     #[must_use]
     pub fn crash(self, frames_kept: usize) -> Remains {
@@ -77,8 +88,17 @@ impl FaultyEngine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn stalled(&self, stall: Fault) -> MutexGuard<'_, State> {
+        let stalled = |state: &mut State| state.faults.contains(&stall);
+        self.changed.wait_while(self.state(), stalled).unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn reads(&self) -> Result<(), EngineError> {
-        if self.state().faults.contains(&Fault::Read) {
+        let state = self.stalled(Fault::StallRead);
+        if state.recycling {
+            return Err(EngineError::Busy);
+        }
+        if state.faults.contains(&Fault::Read) {
             return Err(EngineError::Read("it was told to".to_owned()));
         }
         Ok(())
@@ -86,8 +106,7 @@ impl FaultyEngine {
 
     /// Waits while stalled, then fails if it is told to.
     fn writes(&self, fault: Fault) -> Result<MutexGuard<'_, State>, EngineError> {
-        let stalled = |state: &mut State| state.faults.contains(&Fault::Stall);
-        let state = self.changed.wait_while(self.state(), stalled).unwrap_or_else(PoisonError::into_inner);
+        let state = self.stalled(Fault::Stall);
         if state.faults.contains(&fault) {
             return Err(EngineError::Write("it was told to".to_owned()));
         }
@@ -160,6 +179,18 @@ impl Engine for FaultyEngine {
             self.flushed.apply(lsn, &ops)?;
         }
         self.flushed.applied()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.state().held_bytes
+    }
+
+    fn recycle(&self) -> Result<(), EngineError> {
+        self.state().recycling = true;
+        let mut state = self.stalled(Fault::StallRecycling);
+        state.recycling = false;
+        state.held_bytes = 0;
+        Ok(())
     }
 }
 

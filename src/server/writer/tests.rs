@@ -10,6 +10,10 @@ use crate::core::rows::{CodeHash, DeviceKey, Handle, Policy, SendHash};
 use crate::core::state::Settings;
 use crate::disk::simulated::{Operation, SimulatedDisk};
 use crate::ids::Tag;
+use crate::server::opening::IndexOptions;
+use crate::server::reader::{self, Page, PageAsked};
+use crate::store::engine::Index;
+use crate::store::memory::MemoryIndex;
 
 mod room;
 
@@ -25,13 +29,20 @@ struct World {
 }
 
 fn open(disk: &SimulatedDisk) -> World {
-    let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::from("/data"), segment_bytes: SEGMENT_BYTES };
+    open_with(disk, Arc::new(MemoryIndex))
+}
+
+fn open_with(disk: &SimulatedDisk, index: Arc<dyn Index>) -> World {
+    let index = IndexOptions::of(index);
+    let (folder, segment_bytes) = (PathBuf::from("/data"), SEGMENT_BYTES);
+    let watchdog = Watchdog::new(index.stall);
+    let place = Place { disk: Arc::new(disk.clone()), folder, segment_bytes, index };
     let Found { store, tables, applier } = place.open(|_| {}).unwrap();
     let view = Arc::new(View::new(tables, store.engine, store.durable));
-    let open = Open::start(store.log, applier, &view).unwrap();
+    let open = Open::start(store.log, applier, &view, &watchdog, &place).unwrap();
     let state = State::new(Settings::default());
     let room = Arc::new(Room::new(Arc::new(disk.clone()), PathBuf::from("/data")));
-    let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::clone(&room), Arc::default());
+    let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::clone(&room), watchdog, Arc::default());
     World { disk: disk.clone(), view, room, writer }
 }
 
@@ -78,6 +89,10 @@ fn send(device: DeviceId, seq: u64, group: GroupId) -> Command {
     });
     let (seq, lowest) = (ClientSeq::new(seq), ClientSeq::new(1));
     Command::Send(SendCommand { device, seq, lowest, group, hash: SendHash([9; 32]), what })
+}
+
+fn read(world: &World, asked: PageAsked) -> Result<Page, Code> {
+    reader::read(&world.view, asked, &world.writer.watchdog.doubt)
 }
 
 fn msgid(outcome: &Outcome) -> u64 {
@@ -186,18 +201,18 @@ fn a_page_holds_what_is_published_whether_it_is_applied_or_not() {
         world.ask(send(device, seq, group));
     }
     let user = world.view.read().tables.device(device).unwrap().user;
-    let asked = |after, items, bytes| crate::server::reader::PageAsked { user, group, after, items, bytes };
-    let whole = crate::server::reader::read(&world.view, asked(MessageId::ZERO, 100, 1 << 20)).unwrap();
+    let asked = |after, items, bytes| PageAsked { user, group, after, items, bytes };
+    let whole = read(&world, asked(MessageId::ZERO, 100, 1 << 20)).unwrap();
     assert_eq!(whole.rows.offered().len(), 11);
     assert_eq!((whole.covered_to.value(), whole.more), (11, false));
-    let some = crate::server::reader::read(&world.view, asked(MessageId::new(3), 4, 1 << 20)).unwrap();
+    let some = read(&world, asked(MessageId::new(3), 4, 1 << 20)).unwrap();
     assert_eq!(some.rows.offered().iter().map(|row| row.msgid.value()).collect::<Vec<_>>(), [4, 5, 6, 7]);
     assert_eq!((some.covered_to.value(), some.more), (7, true));
-    let one = crate::server::reader::read(&world.view, asked(MessageId::new(3), 4, 1)).unwrap();
+    let one = read(&world, asked(MessageId::new(3), 4, 1)).unwrap();
     assert_eq!((one.rows.offered().len(), one.covered_to.value(), one.more), (1, 4, true));
-    let none = crate::server::reader::read(&world.view, asked(MessageId::new(11), 4, 100)).unwrap();
+    let none = read(&world, asked(MessageId::new(11), 4, 100)).unwrap();
     assert_eq!((none.rows.offered().len(), none.covered_to.value(), none.more), (0, 11, false));
     let stranger =
-        crate::server::reader::PageAsked { user: crate::ids::UserId::new(99), ..asked(MessageId::ZERO, 1, 1) };
-    assert_eq!(crate::server::reader::read(&world.view, stranger), Err(Code::NoSuchGroup));
+        PageAsked { user: crate::ids::UserId::new(99), ..asked(MessageId::ZERO, 1, 1) };
+    assert_eq!(read(&world, stranger), Err(Code::NoSuchGroup));
 }

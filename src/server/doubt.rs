@@ -1,0 +1,92 @@
+//! Doubt about the index: raised once, recorded, and the end of this server.
+//!
+//! Whoever meets a failure of the index raises it, and never waits for anything by that: the record is written by a
+//! thread of its own, as the disk may hang like the index. Nothing is mended here; the next start rebuilds the index from
+//! the log, which has all that was answered.
+
+use std::fmt::Display;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::watch;
+use tracing::error;
+
+use crate::store::applier::Record;
+
+/// Whether the index is in doubt.
+pub(crate) struct Doubt {
+    /// The same as `why` having a value, for those who ask with each batch.
+    raised: AtomicBool,
+    why: watch::Sender<Option<String>>,
+    /// Whether recording it has come to an end, in whatever way.
+    recorded: watch::Sender<bool>,
+    record: Mutex<Option<Record>>,
+}
+
+impl Doubt {
+    /// No doubt.
+    pub(crate) fn none() -> Doubt {
+        Doubt {
+            raised: AtomicBool::new(false),
+            why: watch::Sender::new(None),
+            recorded: watch::Sender::new(false),
+            record: Mutex::new(None),
+        }
+    }
+
+    /// Where a doubt is recorded from now on.
+    pub(crate) fn record_in(&self, record: Record) {
+        *self.record.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
+        if self.is_raised() {
+            self.write_down();
+        }
+    }
+
+    /// The index cannot be trusted any more: says why, the first time.
+    pub(crate) fn raise(&self, why: &dyn Display) {
+        let first = self.why.send_if_modified(|said| {
+            let first = said.is_none();
+            said.get_or_insert_with(|| why.to_string());
+            first
+        });
+        if first {
+            self.raised.store(true, Ordering::Release);
+            error!(failure = %why, "the index is in doubt: the server ends, and rebuilds it from the log when it starts again");
+            self.write_down();
+        }
+    }
+
+    /// Whether it was raised.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.raised.load(Ordering::Acquire)
+    }
+
+    /// Waits until it is raised; gives the reason.
+    pub(crate) async fn raised(&self) -> String {
+        let mut why = self.why.subscribe();
+        // The sender lives as long as this does.
+        let said = why.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        said.unwrap_or_default()
+    }
+
+    /// Waits until it was recorded or could not be.
+    pub(crate) async fn recorded(&self) {
+        // As above: this cannot end early.
+        drop(self.recorded.subscribe().wait_for(|recorded| *recorded).await);
+    }
+
+    fn write_down(&self) {
+        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let recorded = self.recorded.clone();
+        let body = move || {
+            if let Some(Err(failure)) = record.map(|record| record.doubt()) {
+                error!(error = %failure, "the doubt about the index could not be recorded");
+            }
+            recorded.send_replace(true);
+        };
+        if let Err(failure) = std::thread::Builder::new().name("doubt".to_owned()).spawn(body) {
+            error!(error = %failure, "the doubt about the index could not be recorded: no thread starts");
+            self.recorded.send_replace(true);
+        }
+    }
+}
