@@ -113,9 +113,8 @@ impl Readers {
 fn run(view: &View, jobs: &Receiver<Job>, pulse: &Pulse, doubt: &Doubt) {
     for job in jobs {
         // A fault of ours in one page is no reason to serve no other.
-        let page = pulse.during(Work::Reading, || {
-            std::panic::catch_unwind(AssertUnwindSafe(|| read(view, job.asked, doubt)))
-        });
+        let page =
+            pulse.during(Work::Reading, || std::panic::catch_unwind(AssertUnwindSafe(|| read(view, job.asked, doubt))));
         // Whoever asked may be gone by now.
         drop(job.reply.send(page.unwrap_or(Err(Code::Busy))));
     }

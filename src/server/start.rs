@@ -154,15 +154,8 @@ impl Server {
         let (told, batches) = mpsc::channel(limits::BATCHES_QUEUED_MAX);
         let log_bytes = Arc::new(AtomicU64::new(0));
         let state = State::new(config.members);
-        let writer = Writer::new(
-            state,
-            open,
-            place,
-            Arc::clone(&view),
-            room,
-            Arc::clone(&watchdog),
-            Arc::clone(&log_bytes),
-        );
+        let writer =
+            Writer::new(state, open, place, Arc::clone(&view), room, Arc::clone(&watchdog), Arc::clone(&log_bytes));
         let (alive, threads_end) = mpsc::channel(1);
         let (readers, mut threads) = Readers::start(&view, &watchdog, &alive).map_err(ServeError::Thread)?;
         threads.push(thread("writer", alive, move || writer::run(writer, &received, &told))?);

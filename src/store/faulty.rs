@@ -5,12 +5,14 @@
 //! flush and as many whole frames behind it as the test says: what [`super::engine`] allows an engine to lose.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
 use crate::ids::Lsn;
-use crate::store::engine::{Engine, EngineError, Op, Visit};
+use crate::store::engine::{Engine, EngineError, Index, Op, Visit};
+use crate::store::format::StoreId;
 use crate::store::memory::MemoryEngine;
 use crate::store::tree::Tree;
 
@@ -190,6 +192,43 @@ impl Engine for FaultyEngine {
         let mut state = self.stalled(Fault::StallRecycling);
         state.recycling = false;
         state.held_bytes = 0;
+        Ok(())
+    }
+}
+
+/// The index of a folder: a [`FaultyEngine`], which works when it is made, and outlives the server within one process.
+#[derive(Default)]
+pub struct FaultyIndex {
+    current: Mutex<Arc<FaultyEngine>>,
+    begun: AtomicUsize,
+}
+
+impl FaultyIndex {
+    /// The engine that was made last.
+    #[must_use]
+    pub fn engine(&self) -> Arc<FaultyEngine> {
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many were made.
+    #[must_use]
+    pub fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
+    }
+}
+
+impl Index for FaultyIndex {
+    fn open(&self, _store: StoreId) -> Result<Option<Arc<dyn Engine>>, EngineError> {
+        Ok((self.begun() > 0).then(|| self.engine() as Arc<dyn Engine>))
+    }
+
+    fn begin(&self, _store: StoreId) -> Result<Arc<dyn Engine>, EngineError> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(FaultyEngine::new());
+        Ok(self.engine())
+    }
+
+    fn remove_old(&self) -> Result<(), EngineError> {
         Ok(())
     }
 }

@@ -17,12 +17,16 @@ use gaggle::client::{
     Subscription,
 };
 use gaggle::config::Config;
-use gaggle::core::state::{Rate, Settings};
+use gaggle::core::state::{self, Rate};
 use gaggle::disk::SharedDisk;
 use gaggle::disk::real::RealDisk;
 use gaggle::disk::simulated::SimulatedDisk;
 use gaggle::ids::{GroupId, MessageId};
-use gaggle::server::Server;
+use gaggle::server::{IndexOptions, Server};
+use gaggle::store::engine::{Engine, EngineError, Index};
+use gaggle::store::format::StoreId;
+use gaggle::store::index::{Settings, SledIndex};
+use gaggle::store::memory::MemoryIndex;
 use gaggle::wire::frame::{CreateGroup, Extensions, GroupCreated, InviteMade, MakeInvite, Sent};
 use gaggle::wire::link::{InviteCode, Link, Pin};
 use tokio::sync::oneshot;
@@ -41,6 +45,8 @@ pub fn rounds(few: u64) -> u64 {
 pub struct Site {
     config: Config,
     disk: ServerDisk,
+    /// None: as the server chooses.
+    index: Option<IndexOptions>,
     profiles: SharedDisk,
     profiles_made: AtomicU64,
     running: Option<Running>,
@@ -70,10 +76,10 @@ impl ServerDisk {
     }
 }
 
-/// A server's thread.
+/// A server's thread. It ends with the sentence of a server that has ended by itself.
 struct Running {
     stop: oneshot::Sender<()>,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<Option<String>>,
 }
 
 /// What a server says once it serves.
@@ -84,9 +90,9 @@ struct Ready {
 }
 
 /// What members may do where a test is not about limits: everything.
-pub fn without_limits() -> Settings {
+pub fn without_limits() -> state::Settings {
     let none = Rate { amount: 0, per_ms: 1_000 };
-    Settings { sends: none, bytes: none, groups: none, additions: none, ..Settings::default() }
+    state::Settings { sends: none, bytes: none, groups: none, additions: none, ..state::Settings::default() }
 }
 
 impl Site {
@@ -97,15 +103,20 @@ impl Site {
 
     /// The same with another configuration.
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Site {
-        Site::start_on(ServerDisk::Simulated(SimulatedDisk::new()), change).await
+        Site::start_on(ServerDisk::Simulated(SimulatedDisk::new()), beside_a_simulated_disk(), change).await
     }
 
-    /// A server whose data lies in a folder for temporary files.
+    /// A server on a simulated disk with this index.
+    pub async fn start_with_index(index: IndexOptions) -> Site {
+        Site::start_on(ServerDisk::Simulated(SimulatedDisk::new()), Some(index), |_| ()).await
+    }
+
+    /// A server whose data lies in a folder for temporary files, its index in sled.
     pub async fn start_on_real_disk() -> Site {
-        Site::start_on(ServerDisk::Real(tempfile::tempdir().unwrap()), |_| ()).await
+        Site::start_on(ServerDisk::Real(tempfile::tempdir().unwrap()), None, |_| ()).await
     }
 
-    async fn start_on(disk: ServerDisk, change: impl FnOnce(&mut Config)) -> Site {
+    async fn start_on(disk: ServerDisk, index: Option<IndexOptions>, change: impl FnOnce(&mut Config)) -> Site {
         let folder = disk.folder();
         let mut config = Config {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
@@ -115,11 +126,12 @@ impl Site {
             ..Config::default()
         };
         change(&mut config);
-        let (running, ready) = run(config.clone(), disk.shared()).await;
+        let (running, ready) = run(config.clone(), disk.shared(), index.clone()).await;
         config.listen = ready.address;
         Site {
             config,
             disk,
+            index,
             profiles: Arc::new(SimulatedDisk::new()),
             profiles_made: AtomicU64::new(0),
             running: Some(running),
@@ -168,7 +180,22 @@ impl Site {
     pub async fn stop(&mut self) {
         let Running { stop, thread } = self.running.take().expect("a running server");
         stop.send(()).expect("a server that waits to be stopped");
-        soon("the end of the server", tokio::task::spawn_blocking(|| thread.join())).await.unwrap().unwrap();
+        assert_eq!(end(thread).await, None);
+    }
+
+    /// Waits until it has ended by itself; gives what it said.
+    pub async fn failed(&mut self) -> String {
+        let Running { stop, thread } = self.running.take().expect("a running server");
+        let said = end(thread).await;
+        drop(stop);
+        said.expect("a server that fails")
+    }
+
+    /// Stops a server that cannot end as it should; gives what it said.
+    pub async fn fail_to_stop(&mut self) -> String {
+        let Running { stop, thread } = self.running.take().expect("a running server");
+        stop.send(()).expect("a server that waits to be stopped");
+        end(thread).await.expect("a server that fails")
     }
 
     /// Ends as kill -9 does: peers are told nothing, what was written is kept, what was to be written is not.
@@ -191,12 +218,16 @@ impl Site {
     async fn vanish(&mut self) {
         let Running { stop, thread } = self.running.take().expect("a running server");
         drop(stop);
-        soon("the end of the server", tokio::task::spawn_blocking(|| thread.join())).await.unwrap().unwrap();
+        end(thread).await;
+        // Its threads may still be at work on the index, which is not theirs any more.
+        if matches!(self.disk, ServerDisk::Simulated(_)) && is_sled_wanted() {
+            self.index = beside_a_simulated_disk();
+        }
     }
 
     /// Starts again, on the same disk and port.
     pub async fn start_again(&mut self) {
-        let (running, ready) = run(self.config.clone(), self.disk.shared()).await;
+        let (running, ready) = run(self.config.clone(), self.disk.shared(), self.index.clone()).await;
         assert_eq!((ready.address, ready.pin), (self.address, self.pin));
         self.first = ready.first;
         self.running = Some(running);
@@ -291,20 +322,72 @@ impl Drop for Site {
     }
 }
 
-async fn run(config: Config, disk: SharedDisk) -> (Running, Ready) {
+async fn end(thread: JoinHandle<Option<String>>) -> Option<String> {
+    soon("the end of the server", tokio::task::spawn_blocking(|| thread.join())).await.unwrap().unwrap()
+}
+
+/// Whether servers on a simulated disk have their index in sled all the same, on the real disk.
+fn is_sled_wanted() -> bool {
+    std::env::var("GAGGLE_TEST_INDEX").is_ok_and(|index| index == "sled")
+}
+
+/// The index of servers on a simulated disk, where nothing is kept but the log.
+fn beside_a_simulated_disk() -> Option<IndexOptions> {
+    let index: Arc<dyn Index> = if is_sled_wanted() { Arc::new(Temporary::new()) } else { Arc::new(MemoryIndex) };
+    Some(IndexOptions::of(index))
+}
+
+/// An index in sled that goes with the last server that has it.
+struct Temporary {
+    index: SledIndex,
+    _folder: tempfile::TempDir,
+}
+
+impl Temporary {
+    fn new() -> Temporary {
+        let folder = tempfile::tempdir().unwrap();
+        Temporary { index: SledIndex::new(folder.path(), Settings::default()), _folder: folder }
+    }
+}
+
+impl Index for Temporary {
+    fn open(&self, store: StoreId) -> Result<Option<Arc<dyn Engine>>, EngineError> {
+        self.index.open(store)
+    }
+
+    fn begin(&self, store: StoreId) -> Result<Arc<dyn Engine>, EngineError> {
+        self.index.begin(store)
+    }
+
+    fn remove_old(&self) -> Result<(), EngineError> {
+        self.index.remove_old()
+    }
+}
+
+async fn run(config: Config, disk: SharedDisk, index: Option<IndexOptions>) -> (Running, Ready) {
     let (stop, stopped) = oneshot::channel();
     let (ready, is_ready) = oneshot::channel();
     let thread = std::thread::Builder::new().name("server".to_owned()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let server = Server::start(config, disk, |_| ()).await.unwrap();
+            let mut server = match index {
+                Some(index) => Server::start_with(config, disk, index, |_| ()).await.unwrap(),
+                None => Server::start(config, disk, |_| ()).await.unwrap(),
+            };
             let first = server.first_invite().map(|(_, link)| link.clone());
             drop(ready.send(Ready { address: server.address(), pin: server.pin(), first }));
-            // A sender that was dropped pulls the plug: the runtime ends with everything on it.
-            if stopped.await.is_ok() {
-                server.stop().await.unwrap();
+            tokio::select! {
+                failure = server.failed() => {
+                    server.abandon().await;
+                    return Some(failure.to_string());
+                }
+                // A sender that was dropped pulls the plug: the runtime ends with everything on it.
+                stopped = stopped => match stopped {
+                    Ok(()) => server.stop().await.err().map(|failure| failure.to_string()),
+                    Err(_) => None,
+                },
             }
-        });
+        })
     });
     let thread = thread.unwrap();
     let ready = soon("the start of the server", is_ready).await.expect("a server that starts");

@@ -24,6 +24,7 @@ mod delivery;
 mod devices;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod harness;
+mod index;
 mod library;
 mod newcomer;
 mod pages;

@@ -12,7 +12,9 @@ use crate::disk::simulated::{Operation, SimulatedDisk};
 use crate::ids::Tag;
 use crate::server::opening::IndexOptions;
 use crate::server::reader::{self, Page, PageAsked};
-use crate::store::engine::Index;
+use crate::store::engine::{Engine, Index};
+use crate::store::faulty::{Fault, FaultyIndex};
+use crate::store::index::{self, SledIndex};
 use crate::store::memory::MemoryIndex;
 
 mod room;
@@ -33,7 +35,10 @@ fn open(disk: &SimulatedDisk) -> World {
 }
 
 fn open_with(disk: &SimulatedDisk, index: Arc<dyn Index>) -> World {
-    let index = IndexOptions::of(index);
+    open_treated(disk, IndexOptions::of(index))
+}
+
+fn open_treated(disk: &SimulatedDisk, index: IndexOptions) -> World {
     let (folder, segment_bytes) = (PathBuf::from("/data"), SEGMENT_BYTES);
     let watchdog = Watchdog::new(index.stall);
     let place = Place { disk: Arc::new(disk.clone()), folder, segment_bytes, index };
@@ -212,7 +217,92 @@ fn a_page_holds_what_is_published_whether_it_is_applied_or_not() {
     assert_eq!((one.rows.offered().len(), one.covered_to.value(), one.more), (1, 4, true));
     let none = read(&world, asked(MessageId::new(11), 4, 100)).unwrap();
     assert_eq!((none.rows.offered().len(), none.covered_to.value(), none.more), (0, 11, false));
-    let stranger =
-        PageAsked { user: crate::ids::UserId::new(99), ..asked(MessageId::ZERO, 1, 1) };
+    let stranger = PageAsked { user: crate::ids::UserId::new(99), ..asked(MessageId::ZERO, 1, 1) };
     assert_eq!(read(&world, stranger), Err(Code::NoSuchGroup));
+}
+
+/// A text with a window of one.
+fn send_alone(device: DeviceId, seq: u64, group: GroupId) -> Command {
+    match send(device, seq, group) {
+        Command::Send(send) => Command::Send(SendCommand { lowest: send.seq, ..send }),
+        other => other,
+    }
+}
+
+/// Whether the next start finds the index as the log ends; stops this one as a server does.
+fn replayed_after_a_stop(mut world: World) -> u64 {
+    assert!(matches!(world.writer.seal(), Some(Ok(()))));
+    let place = world.writer.place.clone();
+    world.writer.finish();
+    drop(world.view);
+    let found = place.open(|_| {}).unwrap();
+    assert!(found.store.recovery.sealed && found.store.rebuilt.is_none());
+    assert_eq!(found.applier.applied(), found.store.durable);
+    found.store.replayed
+}
+
+#[test]
+fn after_a_clean_stop_the_next_start_replays_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let sled = SledIndex::new(folder.path(), index::Settings::default());
+    let indexes: [Arc<dyn Index>; 2] = [Arc::new(sled), Arc::new(FaultyIndex::default())];
+    for index in indexes {
+        let mut world = open_with(&SimulatedDisk::new(), index);
+        let (device, group) = world.people();
+        for seq in 1..=10 {
+            world.ask(send(device, seq, group));
+        }
+        assert_eq!(replayed_after_a_stop(world), 0);
+    }
+}
+
+#[test]
+fn after_a_failed_sync_the_index_stays_open_and_gets_each_frame_once() {
+    let index = Arc::new(FaultyIndex::default());
+    let mut world = open_with(&SimulatedDisk::new(), index.clone());
+    let (device, group) = world.people();
+    world.ask(send(device, 1, group));
+    world.disk.fail_syncs(1, "/data/log");
+    let _lost = world.take(send(device, 2, group));
+    world.commit();
+    world.writer.reopen().unwrap();
+    world.ask(send(device, 2, group));
+    world.ask(send(device, 3, group));
+    let user = world.view.read().tables.device(device).unwrap().user;
+    let asked = PageAsked { user, group, after: MessageId::ZERO, items: 100, bytes: 1 << 20 };
+    assert_eq!(read(&world, asked).unwrap().rows.offered().len(), 4);
+    assert_eq!(index.begun(), 1);
+    assert!(Arc::ptr_eq(&(index.engine() as Arc<dyn Engine>), &world.view.read().engine));
+    assert!(!world.writer.watchdog.doubt.is_raised());
+    assert_eq!(replayed_after_a_stop(world), 0);
+}
+
+#[test]
+fn commits_go_on_while_the_index_hangs_until_so_many_bytes_wait_and_then_go_on() {
+    let index = Arc::new(FaultyIndex::default());
+    let options = IndexOptions { waiting_bytes_max: 100_000, ..IndexOptions::of(index.clone()) };
+    let mut world = open_treated(&SimulatedDisk::new(), options);
+    let (device, group) = world.people();
+    let view = Arc::clone(&world.view);
+    let engine = index.engine();
+    engine.set(Fault::Stall);
+    let (told, committed) = std::sync::mpsc::channel();
+    let committing = std::thread::spawn(move || {
+        for seq in 1..=200 {
+            msgid(&world.ask(send_alone(device, seq, group)));
+            told.send(seq).unwrap();
+        }
+        world
+    });
+    let mut last = 0;
+    while let Ok(seq) = committed.recv_timeout(Duration::from_secs(1)) {
+        last = seq;
+    }
+    assert!((30..150).contains(&last), "{last} commits beside an index that hangs");
+    // The one that waits is durable and published already.
+    assert_eq!(view.read().tables.head(group).value(), 1 + last + 1);
+    engine.heal();
+    let world = committing.join().unwrap();
+    assert_eq!(committed.iter().last(), Some(200));
+    assert_eq!(replayed_after_a_stop(world), 0);
 }
