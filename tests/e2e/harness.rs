@@ -379,7 +379,7 @@ async fn run(config: Config, disk: SharedDisk, index: Option<IndexOptions>) -> (
             tokio::select! {
                 failure = server.failed() => {
                     server.abandon().await;
-                    return Some(failure.to_string());
+                    Some(failure.to_string())
                 }
                 // A sender that was dropped pulls the plug: the runtime ends with everything on it.
                 stopped = stopped => match stopped {

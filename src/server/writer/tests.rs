@@ -223,10 +223,8 @@ fn a_page_holds_what_is_published_whether_it_is_applied_or_not() {
 
 /// A text with a window of one.
 fn send_alone(device: DeviceId, seq: u64, group: GroupId) -> Command {
-    match send(device, seq, group) {
-        Command::Send(send) => Command::Send(SendCommand { lowest: send.seq, ..send }),
-        other => other,
-    }
+    let Command::Send(send) = send(device, seq, group) else { panic!("not a send") };
+    Command::Send(SendCommand { lowest: send.seq, ..send })
 }
 
 /// Whether the next start finds the index as the log ends; stops this one as a server does.
