@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::exit::Exit;
-use crate::cli::{devices, group, invite, join, outbox, pull, send, serve, skip, status, tail, users};
+use crate::cli::{devices, group, invite, join, outbox, pull, send, serve, skip, status, tail, users, verify};
 
 /// Group messaging for small self-hosted teams.
 #[derive(Debug, Parser)]
@@ -112,6 +112,9 @@ pub enum Command {
     /// Run the server
     #[command(after_long_help = serve::HELP)]
     Serve(serve::ServeArgs),
+    /// Check the data folder of a stopped server
+    #[command(after_long_help = verify::HELP)]
+    Verify(verify::VerifyArgs),
     /// Become a user, or another device of one, by an invite link
     #[command(after_long_help = join::HELP)]
     Join(join::JoinArgs),

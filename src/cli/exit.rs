@@ -22,7 +22,10 @@ impl Exit {
     /// All of them with what they mean, for `--help`.
     pub const TABLE: [(Exit, &'static str); 4] = [
         (Exit::Done, "done"),
-        (Exit::Refused, "refused: repeating it as it is will not help (also: this profile is listening already)"),
+        (
+            Exit::Refused,
+            "refused: repeating it as it is will not help (also: verify found something, this profile is listening already)",
+        ),
         (Exit::Failed, "wrong usage, or a failure here (also: folder locked, damaged file, address in use)"),
         (Exit::TryAgain, "temporary, try again (also: queued, server not reachable, storage full)"),
     ];

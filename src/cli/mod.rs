@@ -28,6 +28,7 @@ pub mod stream;
 pub mod tail;
 pub mod trouble;
 pub mod users;
+pub mod verify;
 pub mod visible;
 pub mod when;
 
@@ -80,7 +81,7 @@ fn log(context: &Context) -> Result<(), CliError> {
 }
 
 async fn dispatch(context: &Context, command: &Command) -> Result<Exit, CliError> {
-    if matches!(command, Command::Serve(_) | Command::Send(_) | Command::Tail(_)) {
+    if matches!(command, Command::Serve(_) | Command::Send(_) | Command::Tail(_) | Command::Verify(_)) {
         // These decide for themselves what ending early means.
         return act(context, command).await;
     }
@@ -98,6 +99,7 @@ async fn act(context: &Context, command: &Command) -> Result<Exit, CliError> {
         Command::Serve(args) => serve::run(context, args).await,
         Command::Send(args) => send::run(context, args).await,
         Command::Tail(args) => tail::run(context, args).await,
+        Command::Verify(args) => verify::run(context, args).await,
         Command::Join(args) => join::run(context, args).await,
         Command::Invite(args) => invite::run(context, args).await,
         Command::Devices(command) => devices::run(context, command).await,

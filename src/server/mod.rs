@@ -40,4 +40,5 @@ mod writer;
 pub use opening::{IndexOptions, OpenError};
 pub(crate) use shared::Shared;
 pub use start::{ServeError, Server};
+pub(crate) use translate::understand;
 pub use translate::{KeptError, LoadError};

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::disk::{DiskError, File, SharedDisk, whole};
+use crate::disk::{Disk, DiskError, File, SharedDisk, whole};
 use crate::ids::Lsn;
 use crate::store::format::StoreId;
 
@@ -129,6 +129,40 @@ fn slot(store: StoreId, number: u64, known: Known) -> Vec<u8> {
     slot
 }
 
+/// What stands in one slot, for whoever checks the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum Slot {
+    /// Nothing was written there yet.
+    Empty,
+    /// A record of this store.
+    Valid,
+    /// Anything else.
+    Damaged,
+}
+
+/// What stands in each slot of a folder's file; nothing where there is no such file.
+pub(in crate::store) fn slots_in(disk: &dyn Disk, folder: &Path, store: StoreId) -> Result<Vec<Slot>, DiskError> {
+    let path = folder.join(FLUSHED_NAME);
+    if !disk.exists(&path)? {
+        return Ok(Vec::new());
+    }
+    let file = disk.open(&path)?;
+    let mut found = Vec::with_capacity(2);
+    for place in [0, SLOT_BYTES] {
+        let mut bytes = [0; CHECKED_BYTES];
+        let is_there = file.len()? >= (place + CHECKED_BYTES) as u64;
+        if is_there {
+            file.read_at(place as u64, &mut bytes)?;
+        }
+        found.push(match parse(&bytes, store) {
+            Some(_) => Slot::Valid,
+            None if is_there && bytes.iter().all(|byte| *byte == 0) => Slot::Empty,
+            None => Slot::Damaged,
+        });
+    }
+    Ok(found)
+}
+
 /// The valid slots of this store, with their numbers.
 fn slots(file: &dyn File, store: StoreId) -> Result<Vec<(u64, Known)>, DiskError> {
     let length = file.len()?;
@@ -161,7 +195,6 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::disk::Disk as _;
     use crate::disk::simulated::SimulatedDisk;
 
     const STORE: StoreId = StoreId::new([7; 16]);

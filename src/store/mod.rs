@@ -28,6 +28,7 @@ pub mod room;
 #[cfg(test)]
 mod suite;
 pub mod tree;
+pub mod verify;
 
 pub use self::error::{StoreError, StoreErrorClass};
 pub use self::open::{Opened, Options, Progress, Reason, Rebuild, open};

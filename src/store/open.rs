@@ -24,6 +24,7 @@ use crate::store::log::{self, LogOptions, LogWriter, Recovery};
 use crate::store::memory::MemoryIndex;
 use crate::store::open::index::{Filled, Opening};
 
+pub(in crate::store) use self::index::OPENS_MAX;
 pub use self::told::{Progress, Reason};
 
 /// The name of the lock file.
@@ -188,7 +189,8 @@ fn check_empty(disk: &dyn Disk, folder: &Path) -> Result<(), StoreError> {
     lost("a log")
 }
 
-fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Lock>, StoreError> {
+/// Takes the lock of a data folder.
+pub(in crate::store) fn lock(disk: &dyn Disk, folder: &Path) -> Result<Box<dyn Lock>, StoreError> {
     let path = folder.join(LOCK_NAME);
     if let Some(lock) = disk.lock(&path)? {
         return Ok(lock);

@@ -37,3 +37,4 @@ mod sends;
 mod shell;
 mod terminal;
 mod trust;
+mod verify;

@@ -95,7 +95,8 @@ fn last_own(engine: &dyn Engine, group: GroupId, user: UserId) -> Result<Option<
     Ok(Some(item_row(group, own.msgid, &item)?))
 }
 
-fn write(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option<Write>, KeptError> {
+/// What a row of a tree says; none where it only serves to find others.
+pub(super) fn write(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option<Write>, KeptError> {
     Ok(Some(match tree {
         Tree::Messages => {
             let (group, msgid) = keys::parse_message(key)?;

@@ -2,10 +2,12 @@
 
 mod kept;
 mod load;
+mod meaning;
 mod wire;
 
 pub use kept::KeptError;
 pub(crate) use kept::{kept, weight};
 pub use load::LoadError;
 pub(crate) use load::{load, policy};
+pub(crate) use meaning::understand;
 pub(crate) use wire::{answer, code, error, role};

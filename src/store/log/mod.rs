@@ -10,12 +10,14 @@ mod frame;
 mod segment;
 mod settle;
 mod survey;
+mod walk;
 
 use std::path::{Path, PathBuf};
 
 pub use self::append::{LogWriter, Preparer};
 pub(super) use self::settle::SettledLog;
 pub(super) use self::survey::{LogOptions, Survey, survey};
+pub(super) use self::walk::{Met, MetFrame, Place, Walked, walk};
 use crate::disk::Disk;
 use crate::ids::Lsn;
 use crate::store::engine::Op;

@@ -24,7 +24,7 @@ use crate::store::open::told::{Progress, Reason};
 use crate::store::tree::Tree;
 
 /// So many attempts to open the index may end without a word (a hang, an abort, a kill) before it is rebuilt.
-const OPENS_MAX: u8 = 2;
+pub(in crate::store) const OPENS_MAX: u8 = 2;
 
 /// The index of a folder that is being opened.
 pub(super) struct Opening<'a> {
