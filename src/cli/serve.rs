@@ -199,3 +199,25 @@ impl From<ServeError> for CliError {
         CliError::new(exit, visible::name(&error.to_string()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::StoreError;
+    use crate::store::engine::EngineError;
+
+    #[test]
+    fn an_index_that_failed_is_temporary_at_the_start_and_while_serving() {
+        let stalled = || EngineError::Stalled("it hangs".to_owned());
+        for error in [
+            ServeError::Index(stalled().to_string()),
+            ServeError::Open(OpenError::Store(StoreError::Index(stalled()))),
+            ServeError::Open(OpenError::Engine(stalled())),
+        ] {
+            let error = CliError::from(error);
+            assert_eq!(error.exit(), Exit::TryAgain);
+            assert!(error.to_string().starts_with("the index has stalled: it hangs"), "{error}");
+        }
+        assert_eq!(CliError::from(ServeError::WriterEnded).exit(), Exit::Failed);
+    }
+}

@@ -54,7 +54,7 @@ async fn serve(shared: Arc<Shared>, session: Arc<Session>, mut send: SendStream,
     let done = match answer(&shared, &session, &mut send, &asked).await {
         Ok(()) => Ok(()),
         Err(Failed::Refused(code)) => {
-            let mut frame = [translate::error(asked.request, code, 0, code.name())];
+            let mut frame = [translate::error(asked.request, code, translate::retry_after_ms(code), code.name())];
             send.write_all_chunks(&mut frame).await
         }
         Err(Failed::Gone(error)) => Err(error),

@@ -273,7 +273,10 @@ impl Server {
                     warn!("a thread panicked");
                 }
             }
-            _ = self.watchdog.doubt.raised() => self.doubt_is_recorded().await,
+            _ = self.watchdog.doubt.raised() => {
+                self.doubt_is_recorded().await;
+                self.what_hangs_is_left_behind().await;
+            }
         }
         // The threads may have ended because of it.
         if self.watchdog.doubt.is_raised() {
@@ -288,6 +291,11 @@ impl Server {
         self.shared.commands.close();
         self.shared.readers.close();
         tokio::join!(self.say_goodbye(ABANDON_TIME), self.doubt_is_recorded());
+        self.what_hangs_is_left_behind().await;
+    }
+
+    /// Waits until the writer has let go of the folder and the readers have ended, though not for one that hangs.
+    async fn what_hangs_is_left_behind(&mut self) {
         if tokio::time::timeout(ABANDON_TIME, self.threads_end.recv()).await.is_err() {
             warn!("a thread hangs and is left behind");
         }

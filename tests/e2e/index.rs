@@ -54,12 +54,13 @@ async fn an_index_that_fails_or_hangs_ends_the_server_and_the_next_start_rebuild
     for (fault, sentence) in cases {
         let (mut scene, index) = scene().await;
         let stored = scene.send_many(20).await;
+        let mut bob = scene.bob.call(scene.site.address()).await;
         let engine = index.engine();
         engine.set(fault);
         engine.hold(if fault == Fault::StallRecycling { 2_000 } else { 0 });
         // One more message and one page are under way when it ends; whether they are answered is open.
         scene.ada.post_text(scene.next, scene.next, scene.group, "the last").await;
-        let mut bob = scene.bob.call(scene.site.address()).await;
+        scene.next += 1;
         bob.open_pull(scene.group, 0, 0, Pulling::Browse).await;
         let said = scene.site.failed().await;
         assert!(said.starts_with(sentence), "{fault:?}: {said}");

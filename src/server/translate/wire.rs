@@ -68,7 +68,7 @@ pub(crate) const fn code(why: Refusal) -> Code {
 }
 
 /// When to try again, where nothing better is known.
-const fn retry_after_ms(code: Code) -> u32 {
+pub(crate) const fn retry_after_ms(code: Code) -> u32 {
     match code.class() {
         Class::Permanent => 0,
         Class::NotDone if matches!(code, Code::StorageFull) => FULL_RETRY_AFTER_MS,
