@@ -126,6 +126,9 @@ fn open_made(
     options: Options,
 ) -> Result<Opened, StoreError> {
     let Options { segment_bytes, index, rebuild, held_bytes_max, mut progress } = options;
+    if created {
+        progress = Box::new(|_| ());
+    }
     let Format { store, epoch } = format;
     let flushed = Flushed::read(disk, folder, store)?;
     let is_kept = index.is_kept();
