@@ -2,7 +2,7 @@
 //!
 //! Bytes in, bytes out: `store` knows trees, keys and records, but not what they mean; `server` translates. Nothing
 //! here is asynchronous, and no thread is started here: [`log::LogWriter`], [`log::Preparer`], [`applier::Applier`] and
-//! [`page::read`] are steps that threads elsewhere loop over.
+//! [`page::read`] are steps that threads elsewhere loop over. [`verify`] checks a stopped folder whole.
 //!
 //! A data folder holds `FORMAT` (written last when it is made, read first), `LOCK`, and `log/`, the segments of the
 //! commit log. The index is in memory ([`memory`]) and is rebuilt from the log at every start, so nothing says yet how

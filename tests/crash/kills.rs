@@ -301,6 +301,9 @@ async fn what_was_answered_outlives_thirty_kills_under_load() {
         home.kill();
         life.send(Life::Down).unwrap();
         most.send(by_protocol.count()).unwrap();
+        if kill % 10 == 5 {
+            home.verify();
+        }
         down += home.start().await;
         life.send(Life::Up).unwrap();
         team.check(&home, &by_protocol, &by_library).await;
@@ -320,6 +323,8 @@ async fn what_was_answered_outlives_thirty_kills_under_load() {
     while let Some(ended) = soon("the last items", listeners.join_next()).await {
         texts.push(ended.unwrap());
     }
+    home.kill();
+    home.verify();
     let library: usize = by_library.iter().map(|ledger| ledger.snapshot().len()).sum();
     println!(
         "{kills} kills: {} sends answered by the protocol, {library} by the library, {cursors} cursors answered, listeners \

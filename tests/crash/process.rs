@@ -118,6 +118,14 @@ impl Home {
         .unwrap()
     }
 
+    /// Checks the folder while no server runs on it: nothing is wrong with it.
+    pub fn verify(&self) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gaggle"));
+        let ran = command.arg("verify").current_dir(self.folder()).env_remove("GAGGLE_CONFIG").output().unwrap();
+        let (found, words) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+        assert_eq!((ran.status.code(), &*found), (Some(0), ""), "{words}");
+    }
+
     /// The first invite, at the address where the server is.
     pub fn first_link(&self) -> String {
         let text = fs::read_to_string(self.folder().join("certs/first-invite.txt")).unwrap();

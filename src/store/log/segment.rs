@@ -58,7 +58,8 @@ fn wide(bytes: usize) -> u64 {
 /// The nonce that a header names which is not right as a whole, unless it names another store.
 pub(super) fn nonce_in(bytes: &[u8], store: StoreId) -> Option<u64> {
     let nonce = bytes.get(24..32).and_then(<[u8]>::first_chunk::<8>).copied().map(u64::from_be_bytes)?;
-    (bytes.get(32..48) == Some(&store.bytes())).then_some(nonce)
+    // Zeros are what a segment is filled with, and no nonce to look for.
+    (nonce != 0 && bytes.get(32..48) == Some(&store.bytes())).then_some(nonce)
 }
 
 fn damaged(path: &Path, what: impl Into<String>) -> StoreError {

@@ -19,6 +19,7 @@ mod kept;
 mod log_tests;
 mod planted;
 mod scene;
+mod sled_index;
 
 const FOLDER: &str = "/srv/data";
 const SMALL: u64 = 2048;
