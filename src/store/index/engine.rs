@@ -31,6 +31,8 @@ const APPLIED_KEY: &[u8] = b"applied";
 
 /// Memory of a row beside its key and value: two places in a leaf, two allocations and their counts.
 const ROW_BYTES: u64 = 96;
+/// Of so many rows of a scan the cache is told one, so that it knows of every leaf that is at least so full.
+const TOLD_ROWS: usize = FANOUT / 4;
 /// Flushes before closing, each of which may move what the one before has left scattered.
 const SETTLE_FLUSHES: usize = 16;
 
@@ -231,8 +233,14 @@ impl Engine for SledEngine {
         let handle = lease.handle()?;
         // No upper end is given: with one, sled goes on to the end of the tree.
         let mut rows = self.told(guarded(|| Ok(handle.tree(tree)?.range(from..))), EngineError::Read)?;
+        let mut number = 0;
         // The visitor is called outside of the guard: a panic of its own is not the index's.
         while let Some((key, value)) = self.told(guarded(|| rows.next().transpose()), EngineError::Read)? {
+            // What an iterator reads is lost on sled's cache unless it is much; what is asked for here is not.
+            if number % TOLD_ROWS == 0 {
+                self.told(guarded(|| handle.tree(tree)?.get(&key)), EngineError::Read)?;
+            }
+            number += 1;
             if let ControlFlow::Break(()) = visit(&key, &value) {
                 break;
             }

@@ -3,7 +3,7 @@
 //! `data/index` holds one sled tree for each tree of the store, and one named `index` with the store's id and the lsn
 //! of the last frame applied. It is written behind the log by one thread and is durable as of its last flush; it is
 //! never trusted further than that, and after any error, of a read too, not at all: it is set aside and rebuilt from
-//! the log. No other module names sled.
+//! the log. No other module names sled. Its traps, and the guards against them, are told in `traps`.
 //!
 //! - sled never flushes by itself here, so a flush holds whole frames and the lsn that belongs to them.
 //! - Every call into sled goes through [`guarded`]: an error or a panic makes the engine *failed*, every later call errs
@@ -15,6 +15,7 @@ mod engine;
 mod lease;
 mod opening;
 mod preflight;
+mod traps;
 
 use std::fs;
 use std::io;

@@ -15,7 +15,7 @@
 //!   pages; for them it is left to sled's checksums, to the page's own check, and to whoever watches over reads.
 //!
 //! Whatever does not hold is doubt, and costs a rebuild. What this cannot see is a slab in the state of an earlier time,
-//! whose leaves are whole and in place.
+//! whose leaves are whole and in their places.
 
 mod frames;
 mod leaves;
