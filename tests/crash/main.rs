@@ -20,6 +20,7 @@ mod disk;
 #[allow(dead_code, reason = "it is shared with the end-to-end tests")]
 #[path = "../e2e/harness.rs"]
 mod harness;
+mod index_kill;
 mod kills;
 mod order;
 mod process;
