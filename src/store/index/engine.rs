@@ -20,6 +20,7 @@ use bytes::Bytes;
 use crate::ids::Lsn;
 use crate::store::engine::{Engine, EngineError, Op, Visit};
 use crate::store::format::StoreId;
+use crate::store::index::held::Held;
 use crate::store::index::lease::Gate;
 use crate::store::index::{FANOUT, Settings, guarded, opening};
 use crate::store::tree::Tree;
@@ -29,8 +30,6 @@ const OWN_TREE: &str = "index";
 const STORE_KEY: &[u8] = b"store";
 const APPLIED_KEY: &[u8] = b"applied";
 
-/// Memory of a row beside its key and value: two places in a leaf, two allocations and their counts.
-const ROW_BYTES: u64 = 96;
 /// Of so many rows of a scan the cache is told one, so that it knows of every leaf that is at least so full.
 const TOLD_ROWS: usize = FANOUT / 4;
 /// Flushes before closing, each of which may move what the one before has left scattered.
@@ -64,13 +63,14 @@ impl Handle {
         Ok(Some(Lsn::new(u64::from_be_bytes(bytes))))
     }
 
-    fn apply(&self, lsn: Lsn, ops: &[Op]) -> io::Result<()> {
+    fn apply(&self, lsn: Lsn, ops: &[Op], held: &mut Held) -> io::Result<()> {
         for op in ops {
             let tree = self.tree(op.tree)?;
-            match &op.value {
+            let found = match &op.value {
                 Some(value) => tree.insert(&op.key, &**value)?,
                 None => tree.remove(&op.key)?,
             };
+            held.count(op, found.map(|found| found.len()));
         }
         self.own.insert(APPLIED_KEY, lsn.value().to_be_bytes().as_slice())?;
         Ok(())
@@ -107,14 +107,21 @@ fn name(tree: Tree) -> &'static str {
     }
 }
 
+/// What the applying thread has.
+#[derive(Default)]
+struct Writer {
+    /// None while sled is closed.
+    handle: Option<Handle>,
+    held: Held,
+}
+
 /// The index on disk of one store.
 pub struct SledEngine {
     path: PathBuf,
     settings: Settings,
     store: StoreId,
     gate: Gate,
-    /// Of the applying thread; none while sled is closed.
-    writer: Mutex<Option<Handle>>,
+    writer: Mutex<Writer>,
     applied: AtomicU64,
     held: AtomicU64,
 }
@@ -151,7 +158,7 @@ impl SledEngine {
             settings,
             store,
             gate: Gate::new(handle.clone()),
-            writer: Mutex::new(Some(handle)),
+            writer: Mutex::new(Writer { handle: Some(handle), held: Held::default() }),
             applied: AtomicU64::new(applied.value()),
             held: AtomicU64::new(0),
         }
@@ -171,7 +178,7 @@ impl SledEngine {
         if self.store == store { Ok(()) } else { Err(foreign(&self.path)) }
     }
 
-    fn writer(&self) -> MutexGuard<'_, Option<Handle>> {
+    fn writer(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -189,13 +196,14 @@ impl SledEngine {
         self.told(guarded(|| call(handle)), EngineError::Read)
     }
 
-    fn write<T>(&self, call: impl FnOnce(&Handle) -> io::Result<T>) -> Result<T, EngineError> {
+    fn write<T>(&self, call: impl FnOnce(&Handle, &mut Held) -> io::Result<T>) -> Result<T, EngineError> {
         if let Some(why) = self.gate.failure() {
             return Err(EngineError::Write(why));
         }
-        let writer = self.writer();
-        let handle = writer.as_ref().ok_or_else(|| EngineError::Write("it is closed".to_owned()))?;
-        self.told(guarded(|| call(handle)), EngineError::Write)
+        let mut writer = self.writer();
+        let Writer { handle, held } = &mut *writer;
+        let handle = handle.as_ref().ok_or_else(|| EngineError::Write("it is closed".to_owned()))?;
+        self.told(guarded(|| call(handle, held)), EngineError::Write)
     }
 }
 
@@ -260,9 +268,11 @@ impl Engine for SledEngine {
     }
 
     fn apply(&self, lsn: Lsn, ops: &[Op]) -> Result<(), EngineError> {
-        self.write(|handle| handle.apply(lsn, ops))?;
-        let bytes = ops.iter().map(|op| ROW_BYTES + (op.key.len() + op.value.as_ref().map_or(0, Bytes::len)) as u64);
-        self.held.fetch_add(bytes.sum(), Ordering::Relaxed);
+        let bytes = self.write(|handle, held| {
+            handle.apply(lsn, ops, held)?;
+            Ok(held.bytes(handle.db.stats().cache.cache_misses))
+        })?;
+        self.held.store(bytes, Ordering::Relaxed);
         self.applied.store(lsn.value(), Ordering::Release);
         Ok(())
     }
@@ -275,7 +285,7 @@ impl Engine for SledEngine {
     }
 
     fn flush(&self) -> Result<Lsn, EngineError> {
-        self.write(|handle| handle.db.flush().map(|_| ()))?;
+        self.write(|handle, _| handle.db.flush().map(|_| ()))?;
         Ok(Lsn::new(self.applied.load(Ordering::Acquire)))
     }
 
@@ -284,9 +294,9 @@ impl Engine for SledEngine {
     }
 
     fn recycle(&self) -> Result<(), EngineError> {
-        self.write(Handle::settle)?;
+        self.write(|handle, _| handle.settle())?;
         let handles = self.gate.close()?;
-        let writer = self.writer().take();
+        let writer = mem::take(&mut *self.writer());
         let closed = guarded(|| {
             drop((handles, writer));
             Ok(())
@@ -297,7 +307,7 @@ impl Engine for SledEngine {
         })?;
         self.applied.store(applied.value(), Ordering::Release);
         self.held.store(0, Ordering::Relaxed);
-        *self.writer() = Some(handle.clone());
+        self.writer().handle = Some(handle.clone());
         self.gate.reopen(handle);
         Ok(())
     }
@@ -310,7 +320,7 @@ impl Engine for SledEngine {
 impl Drop for SledEngine {
     fn drop(&mut self) {
         let (mut handles, failed) = self.gate.take();
-        handles.extend(self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).take());
+        handles.extend(self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).handle.take());
         let settled = !failed && handles.first().is_none_or(|handle| guarded(|| handle.settle()).is_ok());
         if !settled {
             mem::forget(handles);

@@ -6,12 +6,42 @@
 //! the log. No other module names sled. Its traps, and the guards against them, are told in `traps`.
 //!
 //! - sled never flushes by itself here, so a flush holds whole frames and the lsn that belongs to them.
-//! - Every call into sled goes through [`guarded`]: an error or a panic makes the engine *failed*, every later call errs
+//! - Every call into sled goes through `guarded`: an error or a panic makes the engine *failed*, every later call errs
 //!   at once, and what is open of sled is leaked, since dropping it would flush again.
 //! - [`SledIndex::open`] returns the engine that is open in this process while it is healthy: the log beneath it can be
 //!   opened anew without it.
+//!
+//! # What was measured, and chosen
+//!
+//! Messages of 200 B of text with the rows that the server keeps with each (own, send, window, a cursor now and then:
+//! 5.25 puts and removes, 396 B of log), in frames of 64, with a flush after each 16 MB, on two cores shared with other
+//! work; so CPU time is told. In one group, in 100 in any order, and in 10,000 in turn, with leaves of 32 to 512 keys:
+//!
+//! | of a message | 32 | 64 | **128** | 256 | 512 |
+//! | --- | --- | --- | --- | --- | --- |
+//! | CPU in us: 1, 100, 10,000 groups | 38, 73, 66 | 36, 58, 49 | 23, 49, 43 | 32, 44, 42 | 36, 45, 39 |
+//! | B on disk | 182, 185, 367 | 139, 183, 446 | 136, 186, 363 | 118, 166, 351 | 118, 194, 370 |
+//! | B of memory until recycled | 582, 688, 1045 | 549, 611, 841 | 484, 549, 757 | 478, 540, 672 | 502, 534, 704 |
+//! | B written, 10,000 groups that hold 128 each | | 2417 | 3476 | 4454 | 4142 |
+//!
+//! With more keys a message in a quiet group writes a larger leaf anew and draws it into memory; with fewer, more leaves
+//! are known at all times and more CPU is spent. Hence [`FANOUT`]. A page of 100 takes 10 to 20 us from the cache and
+//! about 0.1 ms from files that the system has in memory, with any of these.
+//!
+//! - **A whole leaf is held for one row written into it.** In 10,000 groups with a history, each message draws two
+//!   leaves into memory that stay until the index is recycled (1.3 million messages: all 0.7 GB of them after three
+//!   flushes), so what is held is not a matter of bytes written alone; [`Engine::held_bytes`] estimates both.
+//! - **Closing writes nothing**: flushes come to their end (nothing left to write, nothing to move) after 3 to 6, and
+//!   only then sled is closed, since it ends the process where the flush of its own closing fails.
+//! - **A frame is applied row by row.** Batches save 5 to 12 % of the CPU; they lock all their leaves at once, leave
+//!   empty ones behind and do not tell what they replaced.
+//! - zstd's levels 1, 3, 6 and 9 take 186, 186, 185 and 184 B on disk, where a leaf takes the next of fixed sizes
+//!   anyway, and 40, 39, 56 and 93 us: hence 3. The part of the cache kept from scans is sled's own default, for want
+//!   of a measurement that speaks for another.
+//! - `get_lt` looks into one leaf, as a page does; it is slow only across leaves that are empty.
 
 mod engine;
+mod held;
 mod lease;
 mod opening;
 mod preflight;

@@ -1,5 +1,8 @@
 //! The index on disk as the store meets it: begun, opened, crashed, recycled, set aside.
 
+mod differential;
+mod readers;
+
 use std::ops::ControlFlow;
 use std::thread;
 
