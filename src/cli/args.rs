@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::exit::Exit;
-use crate::cli::{devices, group, invite, join, outbox, pull, send, serve, skip, status, tail, users, verify};
+use crate::cli::{
+    devices, group, invite, join, outbox, pull, rebuild, send, serve, skip, status, tail, users, verify,
+};
 
 /// Group messaging for small self-hosted teams.
 #[derive(Debug, Parser)]
@@ -148,6 +150,9 @@ pub enum Command {
     /// How the server is, and what this profile has waiting
     #[command(after_long_help = status::HELP)]
     Status,
+    /// Make the index of a stopped server anew from its log
+    #[command(after_long_help = rebuild::HELP)]
+    Rebuild(rebuild::RebuildArgs),
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod outbox;
 pub mod output;
 pub mod printer;
 pub mod pull;
+pub mod rebuild;
 pub mod render;
 pub mod send;
 pub mod serve;
@@ -100,6 +101,7 @@ async fn act(context: &Context, command: &Command) -> Result<Exit, CliError> {
         Command::Send(args) => send::run(context, args).await,
         Command::Tail(args) => tail::run(context, args).await,
         Command::Verify(args) => verify::run(context, args).await,
+        Command::Rebuild(args) => rebuild::run(context, args).await,
         Command::Join(args) => join::run(context, args).await,
         Command::Invite(args) => invite::run(context, args).await,
         Command::Devices(command) => devices::run(context, command).await,

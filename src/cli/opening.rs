@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use tracing::info;
 
+use crate::cli::exit::{CliError, Exit};
 use crate::cli::output::Output;
 use crate::cli::visible;
 use crate::clock;
-use crate::store::Progress;
+use crate::store::{Progress, StoreError, StoreErrorClass};
 
 /// Words about progress come no closer together.
 const GAP: Duration = Duration::from_secs(1);
@@ -28,6 +29,26 @@ struct Teller {
 pub fn told(output: Output) -> impl FnMut(Progress) + Send + 'static {
     let mut teller = Teller { output, last: clock::monotonic(), since: None };
     move |progress| teller.hear(progress, clock::monotonic())
+}
+
+/// How a command ends whose data folder does not open: what passes by itself, or once there is room, may be tried again.
+#[must_use]
+pub const fn exit(class: StoreErrorClass) -> Exit {
+    match class {
+        StoreErrorClass::Full | StoreErrorClass::Index => Exit::TryAgain,
+        StoreErrorClass::Locked
+        | StoreErrorClass::Foreign
+        | StoreErrorClass::Newer
+        | StoreErrorClass::Damaged
+        | StoreErrorClass::Disk
+        | StoreErrorClass::Writer => Exit::Failed,
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> CliError {
+        CliError::new(exit(error.class()), visible::name(&error.to_string()))
+    }
 }
 
 impl Teller {

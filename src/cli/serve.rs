@@ -15,7 +15,6 @@ use crate::cli::interrupt::Interrupts;
 use crate::cli::{opening, output, visible};
 use crate::config::{Config, ConfigError, ServeFlags};
 use crate::server::{OpenError, ServeError, Server};
-use crate::store::StoreErrorClass;
 use crate::telemetry::{self, LEVEL_VARIABLE, TelemetryError};
 
 /// A stop that takes longer than this says why.
@@ -181,21 +180,18 @@ impl From<TelemetryError> for CliError {
 
 impl From<ServeError> for CliError {
     fn from(error: ServeError) -> CliError {
-        let temporary = match &error {
-            ServeError::Open(cause) if cause.is_doubt() => true,
-            ServeError::Open(OpenError::Store(cause)) | ServeError::Seal(cause) => {
-                matches!(cause.class(), StoreErrorClass::Full | StoreErrorClass::Index)
-            }
-            ServeError::Index(_) => true,
+        let exit = match &error {
+            ServeError::Open(cause) if cause.is_doubt() => Exit::TryAgain,
+            ServeError::Open(OpenError::Store(cause)) | ServeError::Seal(cause) => opening::exit(cause.class()),
+            ServeError::Index(_) => Exit::TryAgain,
             ServeError::Open(OpenError::Load(_) | OpenError::Engine(_))
             | ServeError::Identity(_)
             | ServeError::Bind(_)
             | ServeError::Thread(_)
             | ServeError::FirstInvite(_)
             | ServeError::NotOpen
-            | ServeError::WriterEnded => false,
+            | ServeError::WriterEnded => Exit::Failed,
         };
-        let exit = if temporary { Exit::TryAgain } else { Exit::Failed };
         CliError::new(exit, visible::name(&error.to_string()))
     }
 }

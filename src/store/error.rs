@@ -9,8 +9,8 @@ use crate::disk::DiskError;
 use crate::ids::Lsn;
 use crate::store::engine::EngineError;
 
-/// What went wrong. In each case but [`StoreError::Disk`], [`StoreError::Index`] and [`StoreError::Latched`] nothing
-/// was changed on disk.
+/// What went wrong. In each case but [`StoreError::Disk`], [`StoreError::Index`], [`StoreError::NoRoom`] and
+/// [`StoreError::Latched`] nothing was changed on disk.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process has the folder.
@@ -62,6 +62,20 @@ pub enum StoreError {
     /// The index failed.
     #[error(transparent)]
     Index(#[from] EngineError),
+    /// There is too little room for an index, which has to be rebuilt. That it is in doubt is recorded.
+    #[error(
+        "the index of {} has to be rebuilt, which may take {} MB, but {} MB are free there; make room and start again, \
+         the log has everything",
+        folder.display(), .needed / 1_000_000 + 1, .free / 1_000_000
+    )]
+    NoRoom {
+        /// The data folder.
+        folder: PathBuf,
+        /// Bytes that it may take.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// An earlier write failed; whether it is kept shows when the store is opened again.
     #[error("the log takes no writes until it is opened again, because an earlier one failed: {cause}")]
     Latched {
@@ -116,6 +130,7 @@ impl StoreError {
             StoreError::Newer { .. } => StoreErrorClass::Newer,
             StoreError::Damaged { .. } => StoreErrorClass::Damaged,
             StoreError::Disk(error) if error.source.kind() == ErrorKind::StorageFull => StoreErrorClass::Full,
+            StoreError::NoRoom { .. } => StoreErrorClass::Full,
             StoreError::Disk(_) | StoreError::Random => StoreErrorClass::Disk,
             StoreError::Index(_) => StoreErrorClass::Index,
             StoreError::Latched { .. } | StoreError::FrameTooLarge { .. } | StoreError::Unsynced { .. } => {

@@ -132,26 +132,25 @@ fn open_made(
     let Format { store, epoch } = format;
     let flushed = Flushed::read(disk, folder, store)?;
     let is_kept = index.is_kept();
-    let mut opening = Opening { index, store, flushed, held_bytes_max, progress: &mut *progress };
+    let mut opening = Opening { disk, folder, index, store, flushed, held_bytes_max, progress: &mut *progress };
     let mut reason = opening.refused();
     if rebuild == Rebuild::Always {
         reason = Some(Reason::Asked);
     }
-    let (data, folder) = (folder, log::folder_in(folder));
     // What is rebuilt is rebuilt from all of it, so all of it is checked before anything is given up.
     let whole = LogOptions { store, segment_bytes, flushed: opening.recorded(), segments_checked: usize::MAX };
     let bounded = LogOptions { segments_checked: LOG_SEGMENTS_CHECKED, ..whole };
     let is_filled_whole = created || reason.is_some() || !is_kept;
-    let mut survey = opening.survey(disk, &folder, if is_filled_whole { whole } else { bounded })?;
-    ballast::give_up(&**disk, data)?;
+    let mut survey = opening.survey(if is_filled_whole { whole } else { bounded })?;
+    ballast::give_up(&**disk, folder)?;
     let mut engine = None;
     if !is_filled_whole {
-        match opening.open(survey.last(), &folder)? {
+        match opening.open(&survey)? {
             Ok(opened) => engine = Some(opened),
             Err(doubt) => reason = Some(doubt),
         }
         if engine.is_none() && !survey.is_whole() {
-            survey = opening.survey(disk, &folder, whole)?;
+            survey = opening.survey(whole)?;
         }
     }
     let rebuilt = reason.filter(|_| is_kept && !created);

@@ -66,6 +66,13 @@ impl SettledLog {
         self.survey.recovery
     }
 
+    /// Bytes up to its end.
+    pub(crate) fn bytes(&self) -> u64 {
+        let before = self.survey.segments.iter().take(self.survey.end.0);
+        let before = before.fold(0_u64, |sum, surveyed| sum.saturating_add(surveyed.segment.bytes));
+        before.saturating_add(u64::try_from(self.survey.end.1).unwrap_or(u64::MAX))
+    }
+
     /// Hands on every frame above this lsn, in order; reads only the segments that hold them, and returns how many
     /// frames there were.
     pub(crate) fn replay(&self, after: Lsn, on_frame: OnFrame<'_>) -> Result<u64, StoreError> {

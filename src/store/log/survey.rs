@@ -90,10 +90,7 @@ pub(crate) fn survey(
     let mut survey = Survey::begin(disk, folder, options)?;
     survey.look()?;
     survey.read(on_segment)?;
-    if survey.last < options.flushed {
-        let what = format!("it ends with frame {}, but the index was flushed up to {}", survey.last, options.flushed);
-        return Err(damaged(folder, what));
-    }
+    survey.check_reaches(options.flushed, "was flushed")?;
     Ok(survey)
 }
 
@@ -120,9 +117,15 @@ pub(super) fn not_understood(segment: &Segment, lsn: Lsn) -> StoreError {
 }
 
 impl Survey {
-    /// The last frame there is, and to which the log will be known to be synced once it is settled.
-    pub(crate) fn last(&self) -> Lsn {
-        self.last
+    /// Whether the log goes as far as an index that says that it has read it. What is missing then stood where the log
+    /// ends now, or in segments that followed.
+    pub(crate) fn check_reaches(&self, index: Lsn, how: &str) -> Result<(), StoreError> {
+        if self.last >= index {
+            return Ok(());
+        }
+        let path = self.segments.get(self.end.0).map_or(&self.folder, |surveyed| &surveyed.segment.path);
+        let last = self.last;
+        Err(damaged(path, format!("the log ends in it with frame {last}, but the index {how} up to frame {index}")))
     }
 
     /// Whether every frame was read.

@@ -26,8 +26,14 @@ use crate::store::tree::Tree;
 /// So many attempts to open the index may end without a word (a hang, an abort, a kill) before it is rebuilt.
 pub(in crate::store) const OPENS_MAX: u8 = 2;
 
+/// The index compresses what it holds, and takes at most so much less room than the log that it is made from.
+const LOG_BYTES_FOR_AN_INDEX_BYTE: u64 = 2;
+
 /// The index of a folder that is being opened.
 pub(super) struct Opening<'a> {
+    pub(super) disk: &'a SharedDisk,
+    /// The data folder.
+    pub(super) folder: &'a Path,
     pub(super) index: Arc<dyn Index>,
     pub(super) store: StoreId,
     pub(super) flushed: Flushed,
@@ -52,14 +58,11 @@ impl Opening<'_> {
     }
 
     /// Looks at the log.
-    pub(super) fn survey(
-        &mut self,
-        disk: &SharedDisk,
-        folder: &Path,
-        options: LogOptions,
-    ) -> Result<Survey, StoreError> {
+    pub(super) fn survey(&mut self, options: LogOptions) -> Result<Survey, StoreError> {
         let progress = &mut *self.progress;
-        log::survey(disk, folder, options, &mut |segment, segments| progress(Progress::Checking { segment, segments }))
+        log::survey(self.disk, &log::folder_in(self.folder), options, &mut |segment, segments| {
+            progress(Progress::Checking { segment, segments })
+        })
     }
 
     /// Why the index is not even opened.
@@ -72,8 +75,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Opens the index, beside a log that ends with `last`.
-    pub(super) fn open(&mut self, last: Lsn, log: &Path) -> Result<Result<Arc<dyn Engine>, Reason>, StoreError> {
+    /// Opens the index, beside a log that was surveyed.
+    pub(super) fn open(&mut self, survey: &Survey) -> Result<Result<Arc<dyn Engine>, Reason>, StoreError> {
         let recorded = self.recorded();
         self.flushed.record_opening()?;
         let opened = self.index.open(self.store).and_then(|engine| match engine {
@@ -91,10 +94,7 @@ impl Opening<'_> {
             Err(error) => return Ok(Err(Reason::Failed(error.to_string()))),
         };
         self.flushed.record(recorded)?;
-        if applied > last {
-            let what = format!("it ends with frame {last}, but the index holds frames up to {applied}");
-            return Err(StoreError::Damaged { path: log.to_owned(), what });
-        }
+        survey.check_reaches(applied, "holds it")?;
         if applied < recorded {
             return Ok(Err(Reason::Behind { applied, recorded }));
         }
@@ -135,6 +135,7 @@ impl Opening<'_> {
             (self.progress)(Progress::Rebuilding(reason));
         }
         let engine = self.index.begin(self.store)?;
+        self.find_room(log.bytes() / LOG_BYTES_FOR_AN_INDEX_BYTE)?;
         let held_bytes_max = self.held_bytes_max;
         let filled = fill(engine, log, Lsn::ZERO, self.progress, &mut |engine, lsn| {
             if engine.held_bytes() > held_bytes_max { give_back(engine, lsn) } else { Ok(()) }
@@ -145,6 +146,19 @@ impl Opening<'_> {
             (self.progress)(Progress::Rebuilt { messages: filled.messages });
         }
         Ok(filled)
+    }
+
+    /// Makes sure that there is room for a new index, if need be by removing the old one at once: it is in doubt.
+    fn find_room(&self, needed: u64) -> Result<(), StoreError> {
+        if self.disk.free_bytes(self.folder)? >= needed {
+            return Ok(());
+        }
+        self.index.remove_old()?;
+        let free = self.disk.free_bytes(self.folder)?;
+        if free >= needed {
+            return Ok(());
+        }
+        Err(StoreError::NoRoom { folder: self.folder.to_owned(), needed, free })
     }
 
     /// Fills an index that is never kept.

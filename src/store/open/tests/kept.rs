@@ -6,6 +6,7 @@
 use super::*;
 use crate::ids::{ClientSeq, DeviceId, Epoch, GroupId, MessageId, UserId};
 use crate::store::format::FORMAT_NAME;
+use crate::store::index::{Settings, SledIndex};
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, HandleRecord, IntervalRecord, InviteRecord, KeyRecord,
     MemberRecord, MembershipRecord, MessageRecord, MetaRecord, OwnRecord, RecalledRecord, SendRecord, SendWindowRecord,
@@ -135,6 +136,11 @@ fn makes_a_folder_to_keep() {
 /// Opens a folder and compares every row with what was put into it.
 fn check(folder: &Path) -> (StoreId, Epoch) {
     let store = open(Arc::new(RealDisk), folder, Options::default()).unwrap();
+    check_opened(&store);
+    (store.store, store.epoch)
+}
+
+fn check_opened(store: &Opened) {
     let mut expected = BTreeMap::new();
     frames().iter().for_each(|frame| apply(&mut expected, frame));
     assert!(contents(&*store.engine) == expected);
@@ -151,11 +157,10 @@ fn check(folder: &Path) -> (StoreId, Epoch) {
     let page = page::read(&*store.engine, &crate::store::overlay::Overlay::new(), request).unwrap();
     assert_eq!(page.rows.len(), 3);
     assert!(page.rows[2].record.item.windows(9).any(|part| part == b"message 3"));
-    (store.store, store.epoch)
 }
 
-#[test]
-fn the_folder_kept_from_version_1_opens_and_holds_what_was_put_into_it() {
+/// A copy of the folder that was kept.
+fn copy() -> (tempfile::TempDir, PathBuf) {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/folder-v1");
     let above = tempfile::tempdir().unwrap();
     let copy = above.path().join("data");
@@ -163,7 +168,28 @@ fn the_folder_kept_from_version_1_opens_and_holds_what_was_put_into_it() {
     for name in [FORMAT_NAME, "log/00000001.log", "log/00000002.log", "log/00000003.log"] {
         std::fs::copy(kept.join(name), copy.join(name)).unwrap();
     }
+    (above, copy)
+}
+
+#[test]
+fn the_folder_kept_from_version_1_opens_and_holds_what_was_put_into_it() {
+    let (_above, copy) = copy();
     let (store, _) = check(&copy);
     let first = check(&copy);
     assert_eq!(store, first.0);
+}
+
+/// It has no index and no record of one: it gets them, and FORMAT is not touched.
+#[test]
+fn the_folder_kept_from_version_1_gets_an_index_on_disk_and_keeps_its_format() {
+    let (_above, copy) = copy();
+    let format = std::fs::read(copy.join(FORMAT_NAME)).unwrap();
+    for rebuilt in [Some(Reason::Unrecorded), None] {
+        let index = Arc::new(SledIndex::new(&copy, Settings::default()));
+        let store = open(Arc::new(RealDisk), &copy, Options { index, ..Options::default() }).unwrap();
+        check_opened(&store);
+        assert_eq!(store.replayed, if rebuilt.is_some() { 4 } else { 0 });
+        assert_eq!(store.rebuilt, rebuilt);
+        assert_eq!(std::fs::read(copy.join(FORMAT_NAME)).unwrap(), format);
+    }
 }
