@@ -16,6 +16,7 @@
     reason = "a test that meets what it does not expect should fail loudly"
 )]
 
+mod damage;
 mod disk;
 #[allow(dead_code, reason = "it is shared with the end-to-end tests")]
 #[path = "../e2e/harness.rs"]
@@ -27,5 +28,6 @@ mod process;
 #[allow(dead_code, reason = "it is shared with the end-to-end tests")]
 #[path = "../e2e/raw.rs"]
 mod raw;
+mod rebuild;
 mod signals;
 mod window;

@@ -431,7 +431,7 @@ fn a_failing_preparation_costs_nothing_until_the_segment_is_needed() {
     assert!(log.preparer().prepare().is_err());
     commit(&mut log, [2], 100);
     assert_eq!(log.append(&ops(3, 100)).unwrap_err().class(), StoreErrorClass::Full);
-    disk.set_free_bytes(1 << 20);
+    disk.set_free_bytes(1 << 30);
     let mut again = reopen(&disk).unwrap();
     commit(&mut again.writer, [3], 100);
     assert_eq!(reopen(&disk).unwrap().numbers, [1, 2, 3]);
