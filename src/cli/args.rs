@@ -8,9 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::exit::Exit;
-use crate::cli::{
-    devices, group, invite, join, outbox, pull, rebuild, send, serve, skip, status, tail, users, verify,
-};
+use crate::cli::{devices, group, invite, join, outbox, pull, rebuild, send, serve, skip, status, tail, users, verify};
 
 /// Group messaging for small self-hosted teams.
 #[derive(Debug, Parser)]
