@@ -134,10 +134,10 @@ async fn rebuild_makes_the_index_of_a_stopped_server_anew_and_refuses_one_that_r
     used.has_everything().await;
     assert!(!used.home.errors().contains("rebuilding"), "the start after it has nothing to do");
 
-    let ended = used.run(&["rebuild", "--data", "certs"]);
+    let ended = used.run(&["rebuild", "--data", "elsewhere"]);
     assert_eq!(ended.status.code(), Some(2));
-    assert!(String::from_utf8(ended.stderr).unwrap().contains("certs is no data folder"));
-    assert!(!used.home.folder().join("certs/FORMAT").exists());
+    assert!(String::from_utf8(ended.stderr).unwrap().contains("elsewhere is no data folder"));
+    assert!(!used.home.folder().join("elsewhere").exists());
 
     used.home.start().await;
     let ended = used.run(&["rebuild"]);
