@@ -1,0 +1,78 @@
+//! Measures the store alone: log, overlay, applier and the index on disk, without network. One JSON line a result.
+//!
+//! It works in a folder of its own below `TMPDIR`: choose one on a real disk. Modes and options:
+//!
+//! ```text
+//! ingest messages=500000 groups=100 batch=64    commits as fast as they go: first until the queue to the index is full
+//!                                               (burst), then with the index keeping up (sustained); commit times with
+//!                                               and without a checkpoint under way
+//! pages messages=1000000 groups=100 pages=2000  pages of 100 at random places: cold (just opened) and warm
+//! memory messages=2000000 groups=100            resident memory while that many are written, and bytes on disk of each
+//! start messages=1000000                        opening after a clean stop, after a kill, and by rebuild
+//! groups groups=10000 rounds=20                 a message in each of many groups, round after round
+//! soak minutes=60 groups=200                    commits, pages, trims, checkpoints and recycles at once; every page is
+//!                                               compared with what must stand there; a line each minute
+//! all                                           all but the soak
+//! ```
+
+#![allow(
+    unreachable_pub,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods,
+    clippy::wildcard_enum_match_arm,
+    reason = "a measurement that meets what it does not expect should end loudly"
+)]
+
+mod keeping;
+mod measures;
+mod soak;
+mod traffic;
+
+use std::collections::HashMap;
+
+/// `MODE key=value …`, without what cargo adds.
+pub struct Options {
+    mode: String,
+    values: HashMap<String, u64>,
+}
+
+impl Options {
+    fn read() -> Options {
+        let mut words = std::env::args().skip(1).filter(|word| !word.starts_with("--"));
+        let mode = words.next().unwrap_or("all".to_owned());
+        let value = |word: String| {
+            let (key, value) = word.split_once('=').unwrap_or_else(|| panic!("{word:?} is not key=value"));
+            (key.to_owned(), value.parse().unwrap_or_else(|_| panic!("{word:?} is no number")))
+        };
+        Options { mode, values: words.map(value).collect() }
+    }
+
+    /// What was given, or this.
+    pub fn get(&self, key: &str, default: u64) -> u64 {
+        self.values.get(key).copied().unwrap_or(default)
+    }
+}
+
+fn main() {
+    let options = Options::read();
+    match options.mode.as_str() {
+        "ingest" => measures::ingest(&options),
+        "pages" => measures::pages(&options),
+        "memory" => measures::memory(&options),
+        "start" => measures::start(&options),
+        "groups" => measures::groups(&options),
+        "soak" => soak::run(&options),
+        "all" => {
+            for measure in [measures::ingest, measures::pages, measures::memory, measures::start, measures::groups] {
+                measure(&options);
+            }
+        }
+        other => panic!("{other:?} is none of ingest, pages, memory, start, groups, soak, all"),
+    }
+}
