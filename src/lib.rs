@@ -16,13 +16,15 @@
 //!                        │      └── answers ◄─────────────────────────────────┤ then answers and fan-out
 //!                        └────────── server::dispatch ◄────────────────────────┤
 //!                                                                              ▼
-//!                  pull ─► server::reader threads ─► store::overlay ◄ frames ► server::applier ─► store::engine
+//!                  pull ─► server::reader threads ─► store::overlay ◄ frames ► server::applier ─► store::index
+//!                              └───────────────── prefix range scans from the cursor ─────────────────┘  (sled)
 //! ```
 //!
 //! One thread, the writer, decides everything that changes anything. It drains its channel into a batch, lets
 //! [`core::state::State`] decide each command, appends one frame to the commit log, syncs once, publishes the committed
 //! view in one swap, and hands answers and events to one dispatcher. Everything that is read is read from that view.
-//! The log is the record; the ordered index behind it serves pages and can be rebuilt from the log at any time.
+//! The log is the record; the ordered index behind it serves pages, lags behind by what the overlay holds, and can be
+//! rebuilt from the log at any time.
 //!
 //! # Code map
 //!
@@ -32,7 +34,7 @@
 //! | [`wire`] | frames, items, codes, links, proofs: bytes to types and back | I/O; know core or store |
 //! | [`core`] | what is decided: groups, members, sends, cursors, hand-out; the client's outbox and inbox | I/O, async, clock, randomness |
 //! | [`disk`] | the one door to files: real, and simulated with power loss | know what the files mean |
-//! | [`store`] | the commit log, records and keys, overlay, ordered index | know what rows mean; be asynchronous |
+//! | [`store`] | the commit log, records and keys, overlay, the index on sled, verify | be asynchronous; know the wire |
 //! | [`server`] | QUIC, threads, sessions, fan-out; translates between wire, core and store | decide |
 //! | [`client`] | the public library: connect, outbox, inbox, pages | know the server or the store |
 //! | [`cli`] | one file a command; one that prints | know frames or streams |
@@ -58,15 +60,29 @@
 //!    place of items. Nobody waits for a slow peer.
 //! 8. Of the log only an unsynced last frame is ever cut; anything else that does not fit is a named error that leaves
 //!    the folder as it is ([`store::log`]).
-//! 9. No panic is reachable from the network or from the disk, and no log line holds a body, a code, a key or a whole
-//!    address.
+//! 9. The index holds no frame that is not synced in the log, is flushed by one thread, and is never used on any doubt:
+//!    not when it holds less than was recorded outside it, has failed once, or did not open twice ([`store::flushed`]).
+//! 10. What grows is refused before it is decided where the disk has no room for it ([`store::room`]).
+//! 11. No panic is reachable from the network or from the disk, and no log line holds a body, a code, a key or a whole
+//!     address.
 //!
 //! # Decisions, and why
 //!
-//! - **A log of our own under the index.** Measured, the index alone does not keep what it was given through a power
-//!   loss. The log is the point of durability, the atomicity across trees, and the source of every rebuild. In this
-//!   version the index is a map in memory, rebuilt at each start, behind the door ([`store::engine`]) that one on disk
-//!   will use; so a start reads the whole log, and the server is for a history that fits in memory.
+//! - **A log of our own under the index.** Measured, sled alone does not keep what it was given through a power loss. The
+//!   log is the point of durability, the atomicity across trees, and the source of every rebuild. Sled is the ordered
+//!   index that serves it, behind a door ([`store::engine`]) that a map in memory fits as well; its traps, each pinned by
+//!   a test, stand in `store::index::traps`, and how its fanout, compression and cache were chosen in [`store::index`].
+//! - **Written behind, beside the commits.** Frames wait for the index in the overlay, up to 48 MB of rows; at the bound
+//!   commits wait. So a commit does not wait for a flush, which takes half a second, nor for a recycling.
+//! - **An index in doubt ends the process** (exit 3), and the next start rebuilds it. Sled that has failed once can
+//!   neither be flushed nor closed, and a thread that hangs in it can't be ended; nothing answered is lost, since the log
+//!   has it. Only an open that fails, without hanging, is followed by a rebuild in the same start.
+//! - **A start reads the newest half GB of the log whole, and of the rest the beginnings of segments.** Then a start
+//!   takes no longer the longer the history is; damage deep in an old segment is told by `gaggle verify` and by every
+//!   rebuild, which read all of it before they give anything up. What no start can notice after an unclean stop: the
+//!   loss, by damage, of the log's whole end behind the last recorded flush.
+//! - **The log grows without end** in this version: nothing is ever removed from it. The index gives back what is
+//!   removed from it.
 //! - **One copy of the resident rows.** [`core::state::State`] holds only what the batch under way changes, over the
 //!   committed [`core::tables::Tables`], which readers share. A batch that fails is dropped by forgetting that; and the
 //!   writer takes the write lock only to publish.
@@ -74,10 +90,10 @@
 //!   sync proves nothing about what the first one lost. Sends in doubt are answered *outcome unknown*; what their
 //!   device sends later waits for them, so that order holds. Connections are closed then: what they were told may be
 //!   less than what turned out to be kept, and coming back asks for everything anew.
-//! - **A full disk is a failed write** in this version: sends answer *outcome unknown* and settle once there is room and
-//!   the store is open again. Refusing before deciding, by a watermark on free space, comes with the index on disk; the
-//!   code `storage-full` and the door's `free_bytes` wait for it.
-//! - **An index that fails is rebuilt at once**, by opening the store anew: what is durable is in the log.
+//! - **A full disk is refused before deciding.** Below a mark of free space what grows gets `storage-full`, while acks,
+//!   leaves, removals and revocations go on from a reserve; below another nothing is taken, because a flush of the index
+//!   that fails for want of room would cost the index. The operator is warned well before. A ballast of 8 MB keeps room
+//!   for a start where another program fills the disk. All of it is over by itself once there is room.
 //! - **A batch without writes needs no frame.** Resends and refusals change nothing, and everything that they answer
 //!   was durable before.
 //! - **Acks wait up to 200 ms for a frame to ride in** (the design allows 1 s). A sync costs about a millisecond; a
