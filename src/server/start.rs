@@ -35,7 +35,7 @@ use crate::server::registry::Registry;
 use crate::server::request::{Commands, Outcome};
 use crate::server::room::{Monitor, Room, Watch};
 use crate::server::view::View;
-use crate::server::watchdog::Watchdog;
+use crate::server::watchdog::{Watchdog, Work};
 use crate::server::writer::{self, Open, Writer};
 use crate::server::{Shared, auth, connection, dispatch, operator};
 use crate::store::index::{self, SledIndex};
@@ -272,14 +272,13 @@ impl Server {
                 if !joined.await.unwrap_or(false) {
                     warn!("a thread panicked");
                 }
+                close_index(&self.shared.view, &self.watchdog).await;
             }
-            _ = self.watchdog.doubt.raised() => {
-                self.doubt_is_recorded().await;
-                self.what_hangs_is_left_behind().await;
-            }
+            _ = self.watchdog.doubt.raised() => self.what_hangs_is_left_behind().await,
         }
         // The threads may have ended because of it.
         if self.watchdog.doubt.is_raised() {
+            doubt_is_recorded(&self.watchdog).await;
             return Err(ServeError::Index(self.watchdog.doubt.raised().await));
         }
         sealed
@@ -290,12 +289,14 @@ impl Server {
         self.endpoint.set_server_config(None);
         self.shared.commands.close();
         self.shared.readers.close();
-        tokio::join!(self.say_goodbye(ABANDON_TIME), self.doubt_is_recorded());
+        tokio::join!(self.say_goodbye(ABANDON_TIME), doubt_is_recorded(&self.watchdog));
         self.what_hangs_is_left_behind().await;
     }
 
-    /// Waits until the writer has let go of the folder and the readers have ended, though not for one that hangs.
+    /// Waits until the writer has let go of the folder and the readers have ended, though not for one that hangs. The index
+    /// is never closed, as that could hang too.
     async fn what_hangs_is_left_behind(&mut self) {
+        std::mem::forget(Arc::clone(&self.shared.view.read().engine));
         if tokio::time::timeout(ABANDON_TIME, self.threads_end.recv()).await.is_err() {
             warn!("a thread hangs and is left behind");
         }
@@ -311,13 +312,26 @@ impl Server {
             warn!("not every peer was told that the server stops");
         }
     }
+}
 
-    /// Waits until a doubt is recorded, where there is one, though not for a disk that hangs.
-    async fn doubt_is_recorded(&self) {
-        let doubt = &self.watchdog.doubt;
-        if doubt.is_raised() && tokio::time::timeout(ABANDON_TIME, doubt.recorded()).await.is_err() {
-            warn!("the disk hangs: the doubt about the index may not be recorded");
-        }
+/// Waits until a doubt is recorded, where there is one, though not for a disk that hangs.
+async fn doubt_is_recorded(watchdog: &Watchdog) {
+    let doubt = &watchdog.doubt;
+    if doubt.is_raised() && tokio::time::timeout(ABANDON_TIME, doubt.recorded()).await.is_err() {
+        warn!("the disk hangs: the doubt about the index may not be recorded");
+    }
+}
+
+/// Closes the index, on a thread of its own: what is left to flush may hang as any work on it may, and is doubt then.
+async fn close_index(view: &View, watchdog: &Arc<Watchdog>) {
+    let (alive, mut closed) = mpsc::channel(1);
+    let (engine, guard) = (view.take_engine(), Arc::clone(watchdog));
+    if let Err(error) = thread("closing", alive, move || guard.applier.during(Work::Closing, || drop(engine))) {
+        warn!(%error, "the index was closed without a watch");
+    }
+    tokio::select! {
+        _ = closed.recv() => {}
+        _ = watchdog.doubt.raised() => {}
     }
 }
 
@@ -379,6 +393,29 @@ async fn accept(shared: Arc<Shared>, endpoint: Endpoint) {
                     tracing::error!("a connection's task panicked");
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::tables::Tables;
+    use crate::ids::Lsn;
+    use crate::store::faulty::{Fault, FaultyEngine};
+
+    #[tokio::test]
+    async fn an_index_that_hangs_while_it_is_closed_is_in_doubt() {
+        for hangs in [false, true] {
+            let engine = FaultyEngine::new();
+            if hangs {
+                engine.set(Fault::StallClosing);
+            }
+            let view = View::new(Tables::new(), Arc::new(engine), Lsn::ZERO);
+            let watchdog = Watchdog::new(Duration::from_millis(200));
+            tokio::spawn(Arc::clone(&watchdog).run());
+            close_index(&view, &watchdog).await;
+            assert_eq!(watchdog.doubt.is_raised(), hangs);
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::core::tables::Tables;
 use crate::ids::Lsn;
 use crate::store::engine::Engine;
 use crate::store::log::Frame;
+use crate::store::memory::MemoryEngine;
 use crate::store::overlay::Overlay;
 
 /// What is published together.
@@ -53,5 +54,11 @@ impl View {
     pub(crate) fn replace(&self, tables: Tables, engine: Arc<dyn Engine>, durable: Lsn) {
         let found = Published { tables, overlay: Overlay::new(), engine, durable };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+
+    /// Takes the index out, for it to be closed: nothing is read any more.
+    pub(crate) fn take_engine(&self) -> Arc<dyn Engine> {
+        let mut published = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut published.engine, Arc::new(MemoryEngine::new()))
     }
 }

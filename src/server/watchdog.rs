@@ -26,10 +26,12 @@ pub(crate) enum Work {
     Recycling = 3,
     /// A page.
     Reading = 4,
+    /// Closing it for good.
+    Closing = 5,
 }
 
 impl Work {
-    const ALL: [Work; 4] = [Work::Applying, Work::Flushing, Work::Recycling, Work::Reading];
+    const ALL: [Work; 5] = [Work::Applying, Work::Flushing, Work::Recycling, Work::Reading, Work::Closing];
 }
 
 impl fmt::Display for Work {
@@ -39,6 +41,7 @@ impl fmt::Display for Work {
             Work::Flushing => "it is flushed",
             Work::Recycling => "it is opened anew",
             Work::Reading => "a page is read",
+            Work::Closing => "it is closed",
         })
     }
 }

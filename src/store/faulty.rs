@@ -31,6 +31,8 @@ pub enum Fault {
     StallRead,
     /// Opening it anew waits until the fault is taken away; reads find it busy meanwhile.
     StallRecycling,
+    /// Being dropped never ends.
+    StallClosing,
 }
 
 #[derive(Default)]
@@ -81,9 +83,10 @@ impl FaultyEngine {
 
     /// What is left after a power loss that kept this many frames behind the last flush.
     #[must_use]
-    pub fn crash(self, frames_kept: usize) -> Remains {
-        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Remains { frames: state.unflushed.into_iter().take(frames_kept).collect(), flushed: self.flushed }
+    pub fn crash(mut self, frames_kept: usize) -> Remains {
+        let unflushed = std::mem::take(&mut self.state().unflushed);
+        let flushed = std::mem::take(&mut self.flushed);
+        Remains { frames: unflushed.into_iter().take(frames_kept).collect(), flushed }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -116,13 +119,20 @@ impl FaultyEngine {
     }
 }
 
+impl Drop for FaultyEngine {
+    fn drop(&mut self) {
+        drop(self.stalled(Fault::StallClosing));
+    }
+}
+
 impl Remains {
     /// Opens what is left.
     ///
     /// # Errors
     /// Where a frame that was kept cannot be applied.
     pub fn open(self) -> Result<FaultyEngine, EngineError> {
-        let engine = FaultyEngine { flushed: self.flushed, ..FaultyEngine::new() };
+        let mut engine = FaultyEngine::new();
+        engine.flushed = self.flushed;
         for tree in Tree::ALL {
             let mut ops = Vec::new();
             engine.flushed.scan(tree, &[], &mut |key, value| {
