@@ -5,6 +5,9 @@
 //! for what it is longer. The leaves read in are not told by sled, and are estimated: no more of them than sled has
 //! read at all, and no more than there are places written to, a place being what the first bytes of a key name (a
 //! group or a device), since what is written to a place mostly goes to its end.
+//!
+//! Measured by the growth of the process: 17.5 MB where 17.0 are told (35,000 messages in 100 groups), 42 for 31 after a
+//! flush, which leaves some memory unused, and 104 for 176 where a message goes to each of 10,000 groups with a history.
 
 use std::collections::{BTreeMap, HashSet};
 
