@@ -188,15 +188,17 @@ pub const LOG_FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Bytes of disk that opening the store may take: the metadata of the index written anew, and the end of the log.
 pub const OPEN_ROOM_BYTES: u64 = 8 * 1024 * 1024;
-/// Bytes of disk that a checkpoint of the index may take at the most where nothing larger is told: what a segment of the
-/// log changes, and the leaves around it, whose old places are free only afterwards.
-pub const CHECKPOINT_ROOM_BYTES: u64 = 32 * 1024 * 1024;
-/// With less free than this nothing is taken any more: a checkpoint that fails for want of room, or an open, would cost
-/// the index.
+/// Bytes of disk that a checkpoint of the index may take beyond what was applied since the last one.
+pub const CHECKPOINT_ROOM_BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes of disk for each leaf of the index that a checkpoint rewrites, whose old place is free only afterwards: a full
+/// one of chat texts, compressed, and more.
+pub const LEAF_ROOM_BYTES: u64 = 32 * 1024;
+/// With less free than this and what the next checkpoint takes, nothing is taken any more: a checkpoint that fails for
+/// want of room, or an open, would cost the index.
 pub const ROOM_CLOSED_BYTES: u64 = OPEN_ROOM_BYTES + CHECKPOINT_ROOM_BYTES;
-/// With less free than this nothing that grows is taken. The reserve below it is one more segment of the log, behind the
-/// one in use and the one that is made ahead, whose room is taken already: millions of acks.
-pub const ROOM_FULL_BYTES: u64 = ROOM_CLOSED_BYTES + SEGMENT_BYTES;
+/// With less free than this and what the next checkpoint takes, nothing that grows is taken. The reserve below it is the
+/// segment of the log that is made ahead just then, and one more: millions of acks.
+pub const ROOM_FULL_BYTES: u64 = ROOM_CLOSED_BYTES + 2 * SEGMENT_BYTES;
 /// What must be free above a mark before it counts as passed upwards: the segment that is made ahead at once must not
 /// turn the tide again.
 pub const ROOM_EASE_BYTES: u64 = SEGMENT_BYTES;
@@ -245,7 +247,7 @@ const _: () = assert!(ROOM_LOW_BYTES_MIN < ROOM_LOW_BYTES_MAX);
 // Made when there is plenty, the ballast leaves plenty.
 const _: () = assert!(BALLAST_BYTES <= ROOM_EASE_BYTES);
 // A segment made ahead just above the mark of a full disk doesn't use up the reserve.
-const _: () = assert!(ROOM_FULL_BYTES >= ROOM_CLOSED_BYTES + SEGMENT_BYTES);
+const _: () = assert!(ROOM_FULL_BYTES > ROOM_CLOSED_BYTES + SEGMENT_BYTES);
 const _: () = assert!(BATCH_BYTES_MAX + 2 * ITEM_BYTES_MAX < LOG_FRAME_BYTES_MAX);
 const _: () = assert!(CREDIT_ITEMS_START <= CREDIT_ITEMS_MAX && CREDIT_BYTES_START <= CREDIT_BYTES_MAX);
 const _: () = assert!(CREDIT_ITEMS_MAX as u64 >= NEAR_HEAD_ITEMS);

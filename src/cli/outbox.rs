@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::send::{self, Asked, Waiting};
+use crate::cli::trouble;
 use crate::client::{EntryState, OutboxEntry, Profile};
 use crate::ids::ClientSeq;
 
@@ -110,8 +111,7 @@ async fn flush(context: &Context) -> Result<Exit, CliError> {
             Some(outcome) => exit = exit.worse(send::report(context, asked.waiting, &outcome)?),
             None => {
                 let words = format!("{} messages are still queued", open.len().saturating_add(1));
-                let why = client.trouble().map_or_else(|| "no answer yet".to_owned(), |cause| cause.to_string());
-                return Err(CliError::try_again(words).advise(why));
+                return Err(CliError::try_again(words).advise(trouble::cause(&client)));
             }
         }
     }

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::{input, interrupt, output, stream, trouble, visible};
+use crate::cli::{input, interrupt, output, stream, trouble};
 use crate::client::{Client, OutboxError, Outcome, Profile};
 use crate::clock;
 use crate::ids::{ClientSeq, GroupId};
@@ -17,12 +17,13 @@ use crate::wire::code::Code;
 
 /// A person waits so long for an answer; then the message is called queued, and they are free to go.
 pub const UNREACHABLE_MS_MAX: u64 = 10_000;
+const SENT_WHEN_ROOM: &str = "tell whoever runs the server; once it has room ";
 const SENT_BY: &str = "the next gaggle send, gaggle tail or gaggle outbox flush of this profile sends it";
 
 /// Examples, after the options.
 pub const HELP: &str = "\
 It prints the msgid of each message once the server has it on disk. A message is on this disk before it is sent, and \
-is sent once, whatever breaks in between. If the server cannot be reached for 10 seconds it is queued: the command says \
+is sent once, whatever breaks in between. If the server cannot be reached for 10 seconds, or its disk is full, it is queued: the command says \
 so and ends with 3, and the next `gaggle send`, `gaggle tail` or `gaggle outbox flush` of this profile sends it.
 
 With - (or nothing, and stdin not a terminal) each line of stdin is a message, empty lines are left out, and msgids are \
@@ -219,8 +220,7 @@ impl Sender<'_> {
     /// # Errors
     /// Where stdout is gone.
     pub fn give_up(&self, waiting: &[Waiting]) -> Result<Exit, CliError> {
-        let cause =
-            self.client.trouble().map_or_else(|| "no answer yet".to_owned(), |cause| visible::name(&cause.to_string()));
+        let cause = trouble::cause(self.client);
         let mut queued = 0_u64;
         for Waiting { seq, line } in waiting {
             let place = line.map_or_else(String::new, |line| format!("line {line}: "));
@@ -238,7 +238,9 @@ impl Sender<'_> {
         if queued > 0 {
             let tried = if self.queues { "" } else { " (it was tried already, and may be on the server)" };
             let count = if queued == 1 { String::new() } else { format!("{queued} messages ") };
-            self.context.output.warn(&format!("{count}queued{tried}: {cause}\n  {SENT_BY}"));
+            let is_full = self.client.held().is_some_and(|held| held.is(Code::StorageFull));
+            let when = if is_full { SENT_WHEN_ROOM } else { "" };
+            self.context.output.warn(&format!("{count}queued{tried}: {cause}\n  {when}{SENT_BY}"));
         }
         Ok(Exit::TryAgain)
     }

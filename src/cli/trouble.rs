@@ -5,7 +5,9 @@
 
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::visible;
-use crate::client::{ConnectError, EnrolError, Failure, ListenError, OutboxError, ProfileError, Refusal, RequestError};
+use crate::client::{
+    Client, ConnectError, EnrolError, Failure, ListenError, OutboxError, ProfileError, Refusal, RequestError,
+};
 use crate::wire::code::Code;
 
 impl From<Failure> for Exit {
@@ -32,6 +34,19 @@ pub fn refusal(refusal: &Refusal) -> CliError {
             );
             CliError::new(exit, words).advise("a newer gaggle may know it; `gaggle status` says what the server runs")
         }
+    }
+}
+
+/// Why there is no answer to what was sent: the server said why it waits, or there is no connection, or nobody knows.
+#[must_use]
+pub fn cause(client: &Client) -> String {
+    match (client.trouble(), client.held()) {
+        (Some(trouble), _) => visible::name(&trouble.to_string()),
+        (None, Some(held)) => match held.code() {
+            Some(code) => words(code).to_owned(),
+            None => visible::name(&held.to_string()),
+        },
+        (None, None) => "no answer yet".to_owned(),
     }
 }
 

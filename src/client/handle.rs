@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::client::engine::{Command, Engine, Identity, Parts, Seen};
-use crate::client::error::{ConnectError, EnrolError, ListenError, OutboxError, ProfileError};
+use crate::client::error::{ConnectError, EnrolError, ListenError, OutboxError, ProfileError, Refusal};
 use crate::client::event::{Event, Received, Subscription};
 use crate::client::hello::{Wish, enrol};
 use crate::client::inbox_file::InboxFile;
@@ -283,6 +283,12 @@ impl Client {
     #[must_use]
     pub fn trouble(&self) -> Option<ConnectError> {
         self.inner.seen.borrow().trouble.clone()
+    }
+
+    /// Why the server takes no sends just now, as it said to the last one; none where it took that, or said nothing.
+    #[must_use]
+    pub fn held(&self) -> Option<Refusal> {
+        self.inner.seen.borrow().held.clone()
     }
 
     /// Ends: what was acknowledged is told to the server (waiting 2 s at most for its answer), then the connection

@@ -14,6 +14,7 @@ use tracing::{debug, warn};
 
 use crate::clock;
 use crate::limits;
+use crate::server::room::Room;
 use crate::server::watchdog::{Watchdog, Work};
 use crate::store::applier::{Applier, ApplyError, Checkpoint, Due};
 use crate::store::log::Frame;
@@ -119,12 +120,14 @@ impl Frames {
         applier: Applier,
         overlay: Overlay,
         watchdog: &Arc<Watchdog>,
+        room: &Arc<Room>,
         bytes_max: usize,
     ) -> std::io::Result<Frames> {
         let queue = Arc::new(Queue { bytes_max, ..Queue::default() });
         let ended = Ended { queue: Arc::clone(&queue), watchdog: Arc::clone(watchdog) };
         let thread = std::thread::Builder::new().name("applier".to_owned());
-        let thread = thread.spawn(move || run(applier, &overlay, &ended))?;
+        let room = Arc::clone(room);
+        let thread = thread.spawn(move || run(applier, &overlay, &room, &ended))?;
         Ok(Frames { queue, watchdog: Arc::clone(watchdog), thread })
     }
 
@@ -171,13 +174,19 @@ impl Drop for Ended {
     }
 }
 
-fn run(applier: Applier, overlay: &Overlay, ended: &Ended) {
-    if let Err(failure) = apply(applier, overlay, &ended.queue, &ended.watchdog) {
+fn run(applier: Applier, overlay: &Overlay, room: &Room, ended: &Ended) {
+    if let Err(failure) = apply(applier, overlay, room, &ended.queue, &ended.watchdog) {
         ended.watchdog.doubt.raise(&failure);
     }
 }
 
-fn apply(mut applier: Applier, overlay: &Overlay, queue: &Queue, watchdog: &Watchdog) -> Result<(), ApplyError> {
+fn apply(
+    mut applier: Applier,
+    overlay: &Overlay,
+    room: &Room,
+    queue: &Queue,
+    watchdog: &Watchdog,
+) -> Result<(), ApplyError> {
     let pulse = &watchdog.applier;
     let mut done = 0;
     loop {
@@ -192,6 +201,11 @@ fn apply(mut applier: Applier, overlay: &Overlay, queue: &Queue, watchdog: &Watc
             }
             Next::Idle => {}
             Next::End(End::Applied) => return Ok(()),
+            Next::End(End::Flushed) if !room.may_checkpoint() => {
+                warn!("there is no room to make the index durable: the next start reads the end of the log again");
+                applier.leave();
+                return Ok(());
+            }
             Next::End(End::Flushed) => {
                 told("flushed", now, pulse.during(Work::Flushing, || applier.checkpoint(now))?);
                 return Ok(());
@@ -199,9 +213,12 @@ fn apply(mut applier: Applier, overlay: &Overlay, queue: &Queue, watchdog: &Watc
         }
         match applier.due(now) {
             Due::Nothing => {}
+            // A flush that fails for want of room would cost the index.
+            Due::Checkpoint | Due::Recycling if !room.may_checkpoint() => applier.postpone(now),
             Due::Checkpoint => told("flushed", now, pulse.during(Work::Flushing, || applier.checkpoint(now))?),
             Due::Recycling => told("recycled", now, pulse.during(Work::Recycling, || applier.recycle(now))?),
         }
+        room.checkpoint_takes(applier.checkpoint_room());
     }
 }
 

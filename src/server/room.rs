@@ -33,12 +33,11 @@ pub(crate) struct Room {
     checkpoint_bytes: AtomicU64,
 }
 
-#[cfg_attr(not(test), allow(dead_code, reason = "who flushes the index asks for it"))]
 impl Room {
     /// The room below this folder; enough, until it was looked at.
     pub(crate) fn new(disk: SharedDisk, folder: PathBuf) -> Room {
         let level = AtomicU8::new(Level::Plenty as u8);
-        Room { disk, folder, level, checkpoint_bytes: AtomicU64::new(CHECKPOINT_ROOM_BYTES) }
+        Room { disk, folder, level, checkpoint_bytes: AtomicU64::new(0) }
     }
 
     /// What may be decided.
@@ -61,14 +60,14 @@ impl Room {
     /// How much disk the next checkpoint of the index may take; what must be free before something is decided follows
     /// it, so that it never comes to be too much.
     pub(crate) fn checkpoint_takes(&self, bytes: u64) {
-        self.checkpoint_bytes.store(bytes.max(CHECKPOINT_ROOM_BYTES), Ordering::Relaxed);
+        self.checkpoint_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Whether a checkpoint of the index may begin: one that fails for want of room would cost the index. May block.
     pub(crate) fn may_checkpoint(&self) -> bool {
-        let free = self.disk.free_bytes(&self.folder);
+        let needed = self.checkpoint_bytes.load(Ordering::Relaxed).saturating_add(CHECKPOINT_ROOM_BYTES);
         // A disk that cannot tell is tried.
-        free.map_or(true, |free| free >= self.checkpoint_bytes.load(Ordering::Relaxed))
+        self.disk.free_bytes(&self.folder).map_or(true, |free| free >= needed)
     }
 }
 
@@ -197,12 +196,12 @@ mod tests {
     fn the_ballast_is_made_where_there_is_plenty_and_never_while_low() {
         let (disk, room, mut watch) = watched();
         let is_there = || ballast::is_there(&disk, Path::new(DATA)).unwrap();
-        disk.set_free_bytes(ROOM_LOW_BYTES_MAX + 2 * ROOM_EASE_BYTES - 1);
+        disk.set_free_bytes(ROOM_LOW_BYTES_MAX + ROOM_EASE_BYTES - 1);
         for _ in 0..3 {
             watch.step(clock::monotonic());
         }
         assert!(!is_there());
-        disk.set_free_bytes(ROOM_LOW_BYTES_MAX + 2 * ROOM_EASE_BYTES);
+        disk.set_free_bytes(ROOM_LOW_BYTES_MAX + ROOM_EASE_BYTES);
         watch.step(clock::monotonic());
         assert!(is_there());
         watch.step(clock::monotonic());
@@ -239,10 +238,15 @@ mod tests {
         disk.set_free_bytes(ROOM_FULL_BYTES + ROOM_EASE_BYTES);
         watch.step(clock::monotonic());
         assert!(room.storage() == Storage::Open && room.may_checkpoint());
-        room.checkpoint_takes(CHECKPOINT_ROOM_BYTES + ROOM_EASE_BYTES + 1);
+        room.checkpoint_takes(ROOM_EASE_BYTES + 1);
         watch.step(clock::monotonic());
         assert!(room.storage() == Storage::Reserve && room.may_checkpoint());
-        disk.set_free_bytes(CHECKPOINT_ROOM_BYTES + ROOM_EASE_BYTES);
+        // It takes what was kept for it, and that is all.
+        disk.set_free_bytes(ROOM_FULL_BYTES - 1);
+        room.checkpoint_takes(0);
+        watch.step(clock::monotonic());
+        assert!(room.storage() == Storage::Reserve && room.may_checkpoint());
+        disk.set_free_bytes(CHECKPOINT_ROOM_BYTES - 1);
         assert!(!room.may_checkpoint());
     }
 

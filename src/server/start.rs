@@ -149,7 +149,7 @@ impl Server {
         let (endpoint, bound) = endpoint::bind(config.listen, &identity, &settings)?;
 
         let view = Arc::new(View::new(tables, store.engine, store.durable));
-        let open = Open::start(store.log, applier, &view, &watchdog, &place).map_err(ServeError::Thread)?;
+        let open = Open::start(store.log, applier, &view, &watchdog, &room, &place).map_err(ServeError::Thread)?;
         let (commands, received) = Commands::new();
         let (told, batches) = mpsc::channel(limits::BATCHES_QUEUED_MAX);
         let log_bytes = Arc::new(AtomicU64::new(0));

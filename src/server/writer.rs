@@ -102,12 +102,13 @@ impl Open {
         applier: Applier,
         view: &View,
         watchdog: &Arc<Watchdog>,
+        room: &Arc<Room>,
         place: &Place,
     ) -> std::io::Result<Open> {
         watchdog.doubt.record_in(applier.record().clone());
         let preparing = Preparing::start(log.preparer())?;
         let overlay = view.read().overlay.clone();
-        let frames = Frames::start(applier, overlay, watchdog, place.index.waiting_bytes_max)?;
+        let frames = Frames::start(applier, overlay, watchdog, room, place.index.waiting_bytes_max)?;
         Ok(Open { log, frames, preparing })
     }
 
@@ -225,7 +226,7 @@ impl Writer {
     fn reopen(&mut self) -> Result<(), ReopenError> {
         let Found { store, tables, applier } = self.place.open(|_| {})?;
         self.view.replace(tables, store.engine, store.durable);
-        self.open = Some(Open::start(store.log, applier, &self.view, &self.watchdog, &self.place)?);
+        self.open = Some(Open::start(store.log, applier, &self.view, &self.watchdog, &self.room, &self.place)?);
         Ok(())
     }
 

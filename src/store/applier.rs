@@ -5,6 +5,7 @@
 //! records how far that goes, or a recycling, which gives memory back. It never leaves a frame out, and after a failure
 //! it takes none. A checkpoint never takes back a doubt: see [`Record`].
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use crate::limits;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::flushed::Flushed;
 use crate::store::log::Frame;
+use crate::store::tree::Tree;
 
 /// Why a frame was not applied, or a checkpoint or recycling not done. The index is in doubt after any of them.
 #[derive(Debug, thiserror::Error)]
@@ -141,6 +143,8 @@ pub struct Applier {
     recorded: Lsn,
     /// Bytes applied since the last checkpoint.
     bytes: u64,
+    /// Where they went: the first part of each key, which stands for a leaf.
+    touched: HashSet<(Tree, [u8; 8])>,
     /// What the last recycling could not give back.
     held_bytes_least: u64,
     /// When something was applied or tried last.
@@ -152,6 +156,13 @@ pub struct Applier {
 fn weight(frame: &Frame) -> u64 {
     let bytes: usize = frame.ops.iter().map(|op| op.key.len() + op.value.as_ref().map_or(0, Bytes::len)).sum();
     u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// Keys with the same beginning stand side by side, of one group mostly.
+fn place(key: &[u8]) -> [u8; 8] {
+    let mut place = [0; 8];
+    place.iter_mut().zip(key).for_each(|(to, from)| *to = *from);
+    place
 }
 
 impl Applier {
@@ -169,6 +180,7 @@ impl Applier {
             applied,
             recorded,
             bytes: 0,
+            touched: HashSet::new(),
             held_bytes_least: 0,
             active: now,
             failed: false,
@@ -201,6 +213,7 @@ impl Applier {
         outcome?;
         self.applied = frame.lsn;
         self.bytes = self.bytes.saturating_add(weight(frame));
+        self.touched.extend(frame.ops.iter().map(|op| (op.tree, place(&op.key))));
         self.active = now;
         Ok(self.applied)
     }
@@ -228,6 +241,23 @@ impl Applier {
         (waits && !self.failed).then(|| self.active + self.pace.idle)
     }
 
+    /// How much disk the next checkpoint may take: what was applied, and the leaves around it, written anew.
+    #[must_use]
+    pub fn checkpoint_room(&self) -> u64 {
+        let leaves = u64::try_from(self.touched.len()).unwrap_or(u64::MAX);
+        self.bytes.saturating_add(leaves.saturating_mul(limits::LEAF_ROOM_BYTES))
+    }
+
+    /// There is no room for what is due: it is asked for again later, as if something had just been applied.
+    pub fn postpone(&mut self, now: Instant) {
+        self.active = now;
+    }
+
+    /// There is no room to make durable what was applied, and it ends: the next start replays it from the log.
+    pub fn leave(&self) {
+        self.engine.leave();
+    }
+
     /// Makes durable what was applied, and records it.
     ///
     /// # Errors
@@ -238,6 +268,7 @@ impl Applier {
         self.failed = outcome.is_err();
         let flushed = outcome?;
         self.bytes = 0;
+        self.touched.clear();
         self.active = now;
         let recorded = if flushed > self.recorded { self.record.record(flushed) } else { Ok(()) };
         if recorded.is_ok() {

@@ -64,8 +64,16 @@ pub fn give_up(disk: &dyn Disk, folder: &Path) -> Result<bool, DiskError> {
     if disk.free_bytes(folder)? >= OPEN_ROOM_BYTES || !disk.exists(&path_in(folder))? {
         return Ok(false);
     }
-    whole::remove(disk, &path_in(folder))?;
+    remove(disk, folder)?;
     Ok(true)
+}
+
+/// Gives it up, if it is there.
+///
+/// # Errors
+/// Where the disk refuses.
+pub fn remove(disk: &dyn Disk, folder: &Path) -> Result<(), DiskError> {
+    whole::remove(disk, &path_in(folder))
 }
 
 /// What giving it up would free.

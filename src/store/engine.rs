@@ -108,6 +108,9 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
+    /// When it is closed, what is not durable is left as it is: there is no room for it.
+    fn leave(&self) {}
+
     /// Bytes on disk, as far as that can be told; zero where it has none.
     fn disk_bytes(&self) -> u64 {
         0

@@ -62,18 +62,20 @@ pub enum StoreError {
     /// The index failed.
     #[error(transparent)]
     Index(#[from] EngineError),
-    /// There is too little room for an index, which has to be rebuilt. That it is in doubt is recorded.
+    /// The index has to be opened or rebuilt, and there is too little room for that.
     #[error(
-        "the index of {} has to be rebuilt, which may take {} MB, but {} MB are free there; make room and start again, \
-         the log has everything",
-        folder.display(), .needed / 1_000_000 + 1, .free / 1_000_000
+        "the index in {} has to be {what}: that needs about {} MB of free space, and there are {} MB; \
+         make room on that disk and start again (all that was answered is in the log)",
+        folder.display(), needed >> 20, free >> 20
     )]
     NoRoom {
         /// The data folder.
         folder: PathBuf,
-        /// Bytes that it may take.
+        /// What has to be done, for which there is no room.
+        what: &'static str,
+        /// Bytes that must be free, roughly.
         needed: u64,
-        /// Bytes that are free.
+        /// Bytes that are.
         free: u64,
     },
     /// An earlier write failed; whether it is kept shows when the store is opened again.

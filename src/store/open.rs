@@ -7,6 +7,7 @@
 //! into it: the frames behind its own last one, or in a rebuild all of them.
 
 mod index;
+mod space;
 mod told;
 
 use std::path::Path;

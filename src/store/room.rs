@@ -6,9 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::limits::{
-    CHECKPOINT_ROOM_BYTES, ROOM_CLOSED_BYTES, ROOM_EASE_BYTES, ROOM_FULL_BYTES, ROOM_LOW_BYTES_MAX, ROOM_LOW_BYTES_MIN,
-};
+use crate::limits::{ROOM_CLOSED_BYTES, ROOM_EASE_BYTES, ROOM_FULL_BYTES, ROOM_LOW_BYTES_MAX, ROOM_LOW_BYTES_MIN};
 
 /// The same level is told again no sooner than this, however often it is entered.
 const TOLD_GAP: Duration = Duration::from_secs(60);
@@ -46,12 +44,11 @@ impl Marks {
         Marks { low, full: ROOM_FULL_BYTES, closed: ROOM_CLOSED_BYTES }
     }
 
-    /// The same where the next checkpoint of the index may take so much: an index with many scattered changes needs
-    /// more than is kept for it otherwise.
+    /// The same where the next checkpoint of the index may take so much. Once it has taken it, the marks are lower by
+    /// that, so that its coming and going changes no level.
     #[must_use]
     pub fn with_checkpoint(self, bytes: u64) -> Marks {
-        let more = bytes.saturating_sub(CHECKPOINT_ROOM_BYTES);
-        let raised = |mark: u64| mark.saturating_add(more);
+        let raised = |mark: u64| mark.saturating_add(bytes);
         Marks { low: raised(self.low), full: raised(self.full), closed: raised(self.closed) }
     }
 
@@ -64,7 +61,7 @@ impl Marks {
     /// How much must be free for the ballast to be made: afterwards there is still plenty.
     #[must_use]
     pub fn for_ballast(self) -> u64 {
-        self.low.saturating_add(2 * ROOM_EASE_BYTES)
+        self.low.saturating_add(ROOM_EASE_BYTES)
     }
 
     fn level(self, free: u64) -> Level {
@@ -215,8 +212,7 @@ mod tests {
         assert_eq!(Marks::of_disk(5 << 30).low, (5 << 30) / 10);
         assert_eq!(Marks::of_disk(u64::MAX).low, ROOM_LOW_BYTES_MAX);
         let marks = Marks::of_disk(0);
-        assert_eq!(marks.with_checkpoint(CHECKPOINT_ROOM_BYTES), marks);
-        assert_eq!(marks.with_checkpoint(CHECKPOINT_ROOM_BYTES + 7).full(), marks.full() + 7);
-        assert!(marks.level(marks.for_ballast() - crate::limits::BALLAST_BYTES - EASE) == Level::Plenty);
+        assert_eq!(marks.with_checkpoint(7).full(), marks.full() + 7);
+        assert!(marks.level(marks.for_ballast() - crate::limits::BALLAST_BYTES) == Level::Plenty);
     }
 }

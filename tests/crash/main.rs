@@ -18,6 +18,7 @@
 
 mod damage;
 mod disk;
+mod full;
 #[allow(dead_code, reason = "it is shared with the end-to-end tests")]
 #[path = "../e2e/harness.rs"]
 mod harness;

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use gaggle::wire::link::Link;
+use gaggle::ids::GroupId;
+use gaggle::wire::frame::{Extensions, InviteMade, MakeInvite};
+use gaggle::wire::link::{InviteCode, Link, Pin};
 use tempfile::TempDir;
 
-use crate::raw::{DEADLINE, Key, soon};
+use crate::raw::{DEADLINE, Key, Raw, soon};
 
 /// A folder with a server's data and keys, and the server that runs on it, if one does.
 pub struct Home {
@@ -45,6 +47,26 @@ impl Home {
     /// The same, as the argument of another program.
     pub async fn start_under(&mut self, wrapper: &[&str]) -> Duration {
         let since = Instant::now();
+        let line = self.first_line(wrapper).await;
+        let Ok(told) = serde_json::from_str::<serde_json::Value>(&line) else {
+            panic!("the server did not start: {}", self.errors());
+        };
+        let address: SocketAddr = told["listening"].as_str().unwrap().parse().unwrap();
+        assert!(self.address.is_none_or(|before| before == address));
+        self.address = Some(address);
+        since.elapsed()
+    }
+
+    /// Starts the server, which should end by itself; returns how, and what it said.
+    pub async fn starts_in_vain(&mut self) -> (ExitStatus, String) {
+        let before = self.errors().len();
+        assert_eq!(self.first_line(&[]).await, "", "it serves");
+        let status = self.ended().await;
+        (status, self.errors().split_off(before))
+    }
+
+    /// Runs it; what it says first on stdout.
+    async fn first_line(&mut self, wrapper: &[&str]) -> String {
         let listen = self.address.map_or("127.0.0.1:0".to_owned(), |address| address.to_string());
         let program = env!("CARGO_BIN_EXE_gaggle");
         let mut words = wrapper.iter().copied().chain([program, "serve", "--json", "--listen", &listen]);
@@ -64,14 +86,7 @@ impl Home {
             let mut line = String::new();
             BufReader::new(output).read_line(&mut line).map(|_| line)
         });
-        let line = soon("the word that it serves", line).await.unwrap().unwrap();
-        let Ok(told) = serde_json::from_str::<serde_json::Value>(&line) else {
-            panic!("the server did not start: {}", self.errors());
-        };
-        let address: SocketAddr = told["listening"].as_str().unwrap().parse().unwrap();
-        assert!(self.address.is_none_or(|before| before == address));
-        self.address = Some(address);
-        since.elapsed()
+        soon("the word that it serves", line).await.unwrap().unwrap()
     }
 
     /// The process of the server.
@@ -136,6 +151,17 @@ impl Home {
     pub fn here(&self, link: &str) -> String {
         let link: Link = link.parse().unwrap();
         Link { address: self.address().to_string(), ..link }.to_string()
+    }
+
+    /// A new user, invited by an operator's connection.
+    pub async fn user(&self, by: &mut Raw, handle: &str, group: GroupId) -> Key {
+        let extensions = Extensions::default();
+        let frame = MakeInvite { handle: handle.to_owned(), gid: Some(group), expires_s: 3_600, extensions };
+        let made: InviteMade = by.ask(&frame).await.unwrap();
+        let code = InviteCode(made.code.as_ref().try_into().unwrap());
+        let pin = Pin(made.pin.as_ref().try_into().unwrap());
+        let link = Link { address: self.address().to_string(), pin, code };
+        Key::enrol(&link.to_string(), None).await.unwrap()
     }
 
     /// Whoever uses the first invite.

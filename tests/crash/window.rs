@@ -84,6 +84,9 @@ pub struct Window {
     again: BTreeSet<u64>,
     /// How many answers said that the outcome is not known.
     pub unknown: u64,
+    /// How many said that there is no room.
+    pub full: u64,
+    padding: usize,
 }
 
 impl Window {
@@ -99,11 +102,25 @@ impl Window {
             in_flight: HashMap::new(),
             again: BTreeSet::new(),
             unknown: 0,
+            full: 0,
+            padding: 0,
         }
     }
 
+    /// The same with texts that are so much longer, and do not compress well.
+    pub fn padded(self, bytes: usize) -> Window {
+        Window { padding: bytes, ..self }
+    }
+
     fn text(&self, seq: u64) -> String {
-        format!("{} {seq}", self.key.handle)
+        let mut text = format!("{} {seq}", self.key.handle);
+        let whole = text.len() + self.padding;
+        let mut state = seq;
+        while text.len() < whole {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            text.push_str(&format!(" {:x}", state >> 8));
+        }
+        text
     }
 
     fn stated(&self) -> u64 {
@@ -121,8 +138,11 @@ impl Window {
         self.again = (self.stated()..self.next).collect();
         if self.forgotten_below > 1 {
             let (seq, group) = (self.forgotten_below - 1, self.group);
-            let refused = raw.send(seq, group, &self.text(seq)).await.unwrap_err();
-            assert_eq!(Code::from_number(refused.code), Some(Code::Forgotten), "{refused:?}");
+            match raw.send(seq, group, &self.text(seq)).await {
+                Err(refused) => assert_eq!(Code::from_number(refused.code), Some(Code::Forgotten), "{refused:?}"),
+                // Where there is no room at all, the server answers, and what a send states has to wait.
+                Ok(sent) => assert!(self.full > 0 && self.answers.get(&seq) == Some(&sent.msgid.value()), "{sent:?}"),
+            }
         }
         raw
     }
@@ -152,9 +172,11 @@ impl Window {
         let Some((seq, stated)) = self.in_flight.remove(&frame.request) else { return Some(()) };
         if frame.kind == Error::TYPE {
             let error: Error = frame.decode().unwrap();
-            let class = Code::from_number(error.code).unwrap().class();
+            let code = Code::from_number(error.code).unwrap();
+            let class = code.class();
             assert_ne!(class, Class::Permanent, "number {seq}, lowest {}: {error:?}", self.lowest);
             self.unknown += u64::from(class == Class::Unknown);
+            self.full += u64::from(code == Code::StorageFull);
             self.again.insert(seq);
             return Some(());
         }

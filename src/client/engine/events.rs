@@ -9,8 +9,9 @@ use crate::client::live::{NetEvent, list};
 use crate::client::receiving::OwnItems;
 use crate::client::stream::refusal;
 use crate::clock;
+use crate::ids::ClientSeq;
 use crate::wire::WireError;
-use crate::wire::code::Class;
+use crate::wire::code::{Class, Code};
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{self, Frame};
 
@@ -100,6 +101,7 @@ impl Engine {
                 live.fail(&error);
             }
         }
+        self.note_held(&answers);
         if let Some(sending) = &mut self.sending {
             if !answers.is_empty() {
                 report(sending.answered(answers, now_ms).await);
@@ -111,6 +113,23 @@ impl Engine {
         match closed {
             Some(error) if matches!(self.link, Link::Up { .. }) => self.failed(error),
             Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Keeps why sends wait, for who asks; forgets it with the first that is answered.
+    fn note_held(&self, answers: &[(ClientSeq, RawFrame)]) {
+        for (_, frame) in answers {
+            // An answer that makes no sense is as good as none.
+            let held = match refusal(frame) {
+                Ok(Some(refusal)) if refusal.is(Code::OutOfTurn) => continue,
+                Ok(refusal) => refusal.filter(|refusal| refusal.class != Class::Permanent),
+                Err(_) => continue,
+            };
+            self.seen.send_if_modified(|seen| {
+                let is_news = seen.held != held;
+                seen.held = held;
+                is_news
+            });
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::client::backoff::Backoff;
 use crate::client::connect::Server;
-use crate::client::error::{ConnectError, OutboxError, ProfileError};
+use crate::client::error::{ConnectError, OutboxError, ProfileError, Refusal};
 use crate::client::hello::Accepted;
 use crate::client::live::{Live, NetEvent, deliver, list};
 use crate::client::options::ClientOptions;
@@ -66,6 +66,8 @@ pub(super) struct Seen {
     pub(super) failures: u64,
     /// The last failure.
     pub(super) trouble: Option<ConnectError>,
+    /// Why the server took none of the last sends for now.
+    pub(super) held: Option<Refusal>,
     /// It is over.
     pub(super) ended: Option<ConnectError>,
 }

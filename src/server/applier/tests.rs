@@ -15,6 +15,7 @@ const LONG: Duration = Duration::from_secs(3_600);
 
 struct World {
     disk: SharedDisk,
+    simulated: SimulatedDisk,
     engine: Arc<FaultyEngine>,
     watchdog: Arc<Watchdog>,
     frames: Frames,
@@ -32,17 +33,19 @@ fn flushed(disk: &SharedDisk) -> Flushed {
 impl World {
     /// The record stands at zero; two frames may wait.
     fn new(pace: Pace) -> World {
-        let disk: SharedDisk = Arc::new(SimulatedDisk::new());
+        let simulated = SimulatedDisk::new();
+        let disk: SharedDisk = Arc::new(simulated.clone());
         disk.create_folder("/data".as_ref()).unwrap();
         let mut record = flushed(&disk);
         record.record(Lsn::ZERO).unwrap();
         let record = Record::new(Some(record));
         let (engine, watchdog) = (Arc::new(FaultyEngine::new()), Watchdog::new(LONG));
         watchdog.doubt.record_in(record.clone());
+        let room = Arc::new(Room::new(Arc::clone(&disk), "/data".into()));
         let door = Arc::clone(&engine) as Arc<dyn Engine>;
         let applier = Applier::new(door, record, pace, clock::monotonic()).unwrap();
-        let frames = Frames::start(applier, Overlay::new(), &watchdog, 2 * weight(&frame(1))).unwrap();
-        World { disk, engine, watchdog, frames }
+        let frames = Frames::start(applier, Overlay::new(), &watchdog, &room, 2 * weight(&frame(1))).unwrap();
+        World { disk, simulated, engine, watchdog, frames }
     }
 
     fn known(&self) -> Known {
@@ -53,7 +56,7 @@ impl World {
 #[test]
 fn it_ends_with_everything_applied_and_only_if_told_so_flushed_and_recorded() {
     for (end, recorded) in [(End::Applied, 0), (End::Flushed, 9)] {
-        let World { disk, engine, watchdog, frames } = World::new(Pace { idle: LONG, ..Pace::default() });
+        let World { disk, engine, watchdog, frames, .. } = World::new(Pace { idle: LONG, ..Pace::default() });
         for lsn in 1..=9 {
             frames.push(frame(lsn));
         }
@@ -87,7 +90,7 @@ async fn an_idle_index_is_flushed_and_recycled_without_being_asked() {
 
 #[tokio::test]
 async fn nobody_waits_for_an_index_in_doubt() {
-    let World { disk, engine, watchdog, frames } = World::new(Pace::default());
+    let World { disk, engine, watchdog, frames, .. } = World::new(Pace::default());
     engine.set(Fault::Stall);
     for lsn in 1..=2 {
         frames.push(frame(lsn));
@@ -110,4 +113,19 @@ async fn nobody_waits_for_an_index_in_doubt() {
         tokio::task::yield_now().await;
     }
     assert!(flushed(&disk).known().unwrap().doubt);
+}
+
+#[test]
+fn without_room_nothing_is_flushed_and_the_index_is_not_in_doubt() {
+    let idle = Duration::from_millis(1);
+    let World { disk, simulated, engine, watchdog, frames } = World::new(Pace { idle, ..Pace::default() });
+    simulated.set_free_bytes(limits::CHECKPOINT_ROOM_BYTES - 1);
+    engine.set(Fault::Flush);
+    for lsn in 1..=3 {
+        frames.push(frame(lsn));
+    }
+    frames.finish(End::Flushed);
+    assert_eq!(engine.applied().unwrap(), Lsn::new(3));
+    assert_eq!(flushed(&disk).known().unwrap(), Known { lsn: Lsn::ZERO, opens: 0, doubt: false });
+    assert!(!watchdog.doubt.is_raised());
 }

@@ -44,9 +44,9 @@ fn open_treated(disk: &SimulatedDisk, index: IndexOptions) -> World {
     let place = Place { disk: Arc::new(disk.clone()), folder, segment_bytes, index };
     let Found { store, tables, applier } = place.open(|_| {}).unwrap();
     let view = Arc::new(View::new(tables, store.engine, store.durable));
-    let open = Open::start(store.log, applier, &view, &watchdog, &place).unwrap();
-    let state = State::new(Settings::default());
     let room = Arc::new(Room::new(Arc::new(disk.clone()), PathBuf::from("/data")));
+    let open = Open::start(store.log, applier, &view, &watchdog, &room, &place).unwrap();
+    let state = State::new(Settings::default());
     let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::clone(&room), watchdog, Arc::default());
     World { disk: disk.clone(), view, room, writer }
 }

@@ -213,3 +213,15 @@ fn a_doubt_is_not_taken_back_by_a_checkpoint_that_ends_after_it() {
     world.applier.checkpoint(world.start).unwrap();
     assert_eq!(world.known(), Known { lsn: Lsn::ZERO, opens: 0, doubt: true });
 }
+
+#[test]
+fn what_a_checkpoint_takes_follows_what_was_applied_and_where() {
+    let mut world = World::new();
+    assert_eq!(world.applier.checkpoint_room(), 0);
+    let op = |key: &'static [u8]| Op { tree: Tree::Messages, key: Bytes::from_static(key), value: None };
+    let ops = vec![op(b"group  1 message 1"), op(b"group  1 message 2"), op(b"group  2 message 1")];
+    world.applier.step(&Frame { lsn: Lsn::new(1), ops }, world.start).unwrap();
+    assert_eq!(world.applier.checkpoint_room(), 3 * 18 + 2 * limits::LEAF_ROOM_BYTES);
+    world.applier.checkpoint(world.start).unwrap();
+    assert_eq!(world.applier.checkpoint_room(), 0);
+}

@@ -12,7 +12,7 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -124,6 +124,8 @@ pub struct SledEngine {
     writer: Mutex<Writer>,
     applied: AtomicU64,
     held: AtomicU64,
+    /// Nothing is written when it is closed.
+    left: AtomicBool,
 }
 
 impl SledEngine {
@@ -161,6 +163,7 @@ impl SledEngine {
             writer: Mutex::new(Writer { handle: Some(handle), held: Held::default() }),
             applied: AtomicU64::new(applied.value()),
             held: AtomicU64::new(0),
+            left: AtomicBool::new(false),
         }
     }
 
@@ -312,6 +315,10 @@ impl Engine for SledEngine {
         Ok(())
     }
 
+    fn leave(&self) {
+        self.left.store(true, Ordering::Release);
+    }
+
     fn disk_bytes(&self) -> u64 {
         disk_bytes(&self.path).unwrap_or(0)
     }
@@ -321,6 +328,7 @@ impl Drop for SledEngine {
     fn drop(&mut self) {
         let (mut handles, failed) = self.gate.take();
         handles.extend(self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).handle.take());
+        let failed = failed || self.left.load(Ordering::Acquire);
         let settled = !failed && handles.first().is_none_or(|handle| guarded(|| handle.settle()).is_ok());
         if !settled {
             mem::forget(handles);

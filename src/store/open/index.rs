@@ -20,14 +20,12 @@ use crate::store::error::StoreError;
 use crate::store::flushed::Flushed;
 use crate::store::format::StoreId;
 use crate::store::log::{self, Frame, LogOptions, SettledLog, Survey};
+use crate::store::open::space::{self, Old};
 use crate::store::open::told::{Progress, Reason};
 use crate::store::tree::Tree;
 
 /// So many attempts to open the index may end without a word (a hang, an abort, a kill) before it is rebuilt.
 pub(in crate::store) const OPENS_MAX: u8 = 2;
-
-/// The index compresses what it holds, and takes at most so much less room than the log that it is made from.
-const LOG_BYTES_FOR_AN_INDEX_BYTE: u64 = 2;
 
 /// The index of a folder that is being opened.
 pub(super) struct Opening<'a> {
@@ -78,6 +76,8 @@ impl Opening<'_> {
     /// Opens the index, beside a log that was surveyed.
     pub(super) fn open(&mut self, survey: &Survey) -> Result<Result<Arc<dyn Engine>, Reason>, StoreError> {
         let recorded = self.recorded();
+        // Where it failed for want of room it would be in doubt, and be rebuilt, for which there is even less.
+        space::for_open(&**self.disk, self.folder)?;
         self.flushed.record_opening()?;
         let opened = self.index.open(self.store).and_then(|engine| match engine {
             Some(engine) => Ok(Some((engine.applied()?, engine))),
@@ -117,9 +117,9 @@ impl Opening<'_> {
         self.index.remove_old()?;
         let after = engine.applied()?;
         let held_bytes_max = self.held_bytes_max;
-        let Opening { flushed, progress, .. } = self;
+        let Opening { disk, folder, flushed, progress, .. } = self;
         fill(engine, log, after, progress, &mut |engine, lsn| {
-            if engine.held_bytes() > held_bytes_max {
+            if engine.held_bytes() > held_bytes_max && space::may_flush(&***disk, folder)? {
                 give_back(engine, lsn)?;
                 flushed.record(lsn)?;
             }
@@ -127,20 +127,18 @@ impl Opening<'_> {
         })
     }
 
-    /// Sets the old index aside, and fills a new one from the log.
+    /// Sets the old index aside, or drops it where there is not room for both, and fills a new one from the log.
     pub(super) fn rebuild(&mut self, reason: Option<Reason>, log: &SettledLog) -> Result<Filled, StoreError> {
         self.flushed.record_doubt()?;
+        // What there is no room for is not begun.
+        let old = space::for_rebuild(&**self.disk, self.folder, log.bytes())?;
         let is_told = reason.is_some();
         if let Some(reason) = reason {
             (self.progress)(Progress::Rebuilding(reason));
         }
-        let engine = self.index.begin(self.store)?;
-        self.find_room(log.bytes() / LOG_BYTES_FOR_AN_INDEX_BYTE)?;
-        let held_bytes_max = self.held_bytes_max;
-        let filled = fill(engine, log, Lsn::ZERO, self.progress, &mut |engine, lsn| {
-            if engine.held_bytes() > held_bytes_max { give_back(engine, lsn) } else { Ok(()) }
-        })?;
-        self.flushed.record(filled.engine.flush()?)?;
+        let filled = self
+            .fill_anew(old, log)
+            .map_err(|failure| space::explain(&**self.disk, self.folder, log.bytes(), failure))?;
         self.index.remove_old()?;
         if is_told {
             (self.progress)(Progress::Rebuilt { messages: filled.messages });
@@ -148,17 +146,17 @@ impl Opening<'_> {
         Ok(filled)
     }
 
-    /// Makes sure that there is room for a new index, if need be by removing the old one at once: it is in doubt.
-    fn find_room(&self, needed: u64) -> Result<(), StoreError> {
-        if self.disk.free_bytes(self.folder)? >= needed {
-            return Ok(());
+    fn fill_anew(&mut self, old: Old, log: &SettledLog) -> Result<Filled, StoreError> {
+        let engine = self.index.begin(self.store)?;
+        if old == Old::Dropped {
+            self.index.remove_old()?;
         }
-        self.index.remove_old()?;
-        let free = self.disk.free_bytes(self.folder)?;
-        if free >= needed {
-            return Ok(());
-        }
-        Err(StoreError::NoRoom { folder: self.folder.to_owned(), needed, free })
+        let held_bytes_max = self.held_bytes_max;
+        let filled = fill(engine, log, Lsn::ZERO, self.progress, &mut |engine, lsn| {
+            if engine.held_bytes() > held_bytes_max { give_back(engine, lsn) } else { Ok(()) }
+        })?;
+        self.flushed.record(filled.engine.flush()?)?;
+        Ok(filled)
     }
 
     /// Fills an index that is never kept.

@@ -1,0 +1,371 @@
+//! A disk that is full: a simulated one under a server in this process, and a small file system of its own under the real
+//! program. Sends are refused before they are decided, everything else goes on, and nothing that was answered is lost.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use gaggle::ids::GroupId;
+use gaggle::limits;
+use gaggle::store::ballast::BALLAST_NAME;
+use gaggle::wire::code::Code;
+use gaggle::wire::frame::Sent;
+use rustix::fs::statvfs;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::harness::{Scene, raw_group, rounds};
+use crate::process::Home;
+use crate::raw::{Key, Pulling, Raw, soon, text_frame};
+use crate::window::{Ledger, Window, check};
+
+const MB: u64 = 1024 * 1024;
+/// Between two looks at something that another process does by itself.
+const LOOK: Duration = Duration::from_millis(50);
+
+// ---- simulated ------------------------------------------------------------------------------------------------------
+
+/// Sends one message until it is refused for this reason.
+async fn until_refused(raw: &mut Raw, seq: u64, lowest: u64, group: GroupId, code: Code) {
+    let repeat = async {
+        while raw.ask::<Sent>(&text_frame(seq, lowest, group, "later")).await.unwrap_err().code != code.number() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    soon("another reason", repeat).await;
+}
+
+#[tokio::test]
+async fn on_a_full_disk_sends_are_refused_in_order_acks_go_on_and_room_ends_it_without_a_restart() {
+    let mut scene = Scene::start().await;
+    let group = scene.group;
+    let stored = scene.send_many(5).await;
+    let mut bob = scene.bob.follow(scene.site.address(), group).await;
+    scene.site.simulated().set_free_bytes(limits::ROOM_FULL_BYTES - 1);
+    // The server looks once a second; what it takes until then is in order too.
+    let mut next = scene.next;
+    let mut head = stored[stored.len() - 1];
+    let refused = loop {
+        match scene.ada.ask::<Sent>(&text_frame(next, next, group, "more")).await {
+            Ok(sent) => {
+                assert_eq!(sent.msgid.value(), head + 1);
+                (head, next) = (head + 1, next + 1);
+                tokio::time::sleep(LOOK).await;
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(Code::from_number(refused.code), Some(Code::StorageFull), "{refused:?}");
+    assert!(refused.retry_after_ms > 0);
+    until_refused(&mut scene.ada, next + 1, next, group, Code::StorageFull).await;
+    bob.ack(group, head).await;
+    assert_eq!(bob.cursor_reaches(group, head).await.last(), Some(&head));
+    assert_eq!(scene.ada.pull(group, 0, 0, Pulling::Browse).await.unwrap().msgids().last(), Some(&head));
+
+    scene.site.simulated().set_free_bytes(u64::MAX / 2);
+    until_refused(&mut scene.ada, next + 1, next, group, Code::OutOfTurn).await;
+    for (seq, text, msgid) in [(next, "more", head + 1), (next + 1, "later", head + 2)] {
+        let sent: Sent = scene.ada.ask(&text_frame(seq, next, group, text)).await.unwrap();
+        assert_eq!(sent.msgid.value(), msgid);
+    }
+}
+
+// ---- a file system of its own ---------------------------------------------------------------------------------------
+
+/// A file system of 200 MB in a file, mounted until this is dropped.
+struct Mount {
+    place: TempDir,
+}
+
+impl Mount {
+    /// None where this machine or this user may not; says why.
+    fn new() -> Option<Mount> {
+        let place = tempfile::tempdir().unwrap();
+        let image = place.path().join("image");
+        fs::File::create(&image).unwrap().set_len(200 * MB).unwrap();
+        fs::create_dir(place.path().join("disk")).unwrap();
+        let made = Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).output();
+        let mounted = made.and_then(|made| {
+            if !made.status.success() {
+                return Ok(made);
+            }
+            Command::new("mount").args(["-o", "loop"]).arg(&image).arg(place.path().join("disk")).output()
+        });
+        let why = match mounted {
+            Ok(output) if output.status.success() => return Some(Mount { place }),
+            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        println!(
+            "SKIPPED: a small file system cannot be mounted here (it takes root, mkfs.ext4 and a loop device): {why}"
+        );
+        None
+    }
+
+    fn path(&self) -> PathBuf {
+        self.place.path().join("disk")
+    }
+
+    fn free(&self) -> u64 {
+        let told = statvfs(self.path()).unwrap();
+        told.f_bavail * told.f_frsize
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.path().join("filler")
+    }
+
+    /// Another program writes until so much is free; all of it, for zero.
+    fn fill(&self, leave: u64) {
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(self.filler()).unwrap();
+        let block = vec![7; 256 * 1024];
+        while self.free() > leave {
+            match file.write(&block[..block.len().min(usize::try_from(self.free() - leave).unwrap())]) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::StorageFull => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        file.sync_all().unwrap();
+    }
+
+    fn empty(&self) {
+        fs::remove_file(self.filler()).unwrap();
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg(self.path()).status();
+        if !unmounted.is_ok_and(|status| status.success()) {
+            // Something still holds it: it goes when that does.
+            drop(Command::new("umount").arg("-l").arg(self.path()).status());
+        }
+    }
+}
+
+/// Whether there is a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Up,
+    Down,
+    /// It stays up: finish.
+    Over,
+}
+
+/// A device that sends whenever there is a server.
+async fn send(mut window: Window, server: SocketAddr, mut life: watch::Receiver<Life>) {
+    while *life.wait_for(|life| *life != Life::Down).await.unwrap() == Life::Up {
+        tokio::select! {
+            biased;
+            changed = life.changed() => changed.unwrap(),
+            () = send_in_one_life(&mut window, server) => panic!("a connection ended while the server was up"),
+        }
+    }
+    let mut raw = window.connect(server).await;
+    window.finish(&mut raw).await;
+}
+
+async fn send_in_one_life(window: &mut Window, server: SocketAddr) {
+    let mut raw = window.connect(server).await;
+    let mut refused = window.full;
+    while window.step(&mut raw).await.is_some() {
+        if std::mem::replace(&mut refused, window.full) < window.full {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// A team on a small disk, some of it under load.
+struct Small {
+    // Before the disk, which cannot be unmounted while it runs.
+    home: Home,
+    senders: JoinSet<()>,
+    life: watch::Sender<Life>,
+    ledger: Ledger,
+    ada: Key,
+    group: GroupId,
+    mount: Mount,
+}
+
+impl Small {
+    async fn start(mount: Mount) -> Small {
+        let mut home = Home::new();
+        std::os::unix::fs::symlink(mount.path().join("data"), home.data()).unwrap();
+        fs::create_dir(mount.path().join("data")).unwrap();
+        home.start().await;
+        let ada = home.operator().await;
+        let mut raw = ada.call(home.address()).await;
+        let group = raw_group(&mut raw, "team", 1).await;
+        let (life, lives) = watch::channel(Life::Up);
+        let (ledger, mut senders) = (Ledger::new(), JoinSet::new());
+        for number in 0..3 {
+            let key = home.user(&mut raw, &format!("sender{number}"), group).await;
+            let window = Window::new(key, group, ledger.clone()).padded(1_500);
+            senders.spawn(send(window, home.address(), lives.clone()));
+        }
+        raw.close().await;
+        Small { home, senders, life, ledger, ada, group, mount }
+    }
+
+    async fn start_again(&mut self) {
+        self.home.start().await;
+        self.life.send_replace(Life::Up);
+    }
+
+    fn kill(&mut self) {
+        self.life.send_replace(Life::Down);
+        self.home.kill();
+    }
+
+    async fn terminate(&mut self) {
+        self.life.send_replace(Life::Down);
+        let status = self.home.terminate().await;
+        assert_eq!(status.code(), Some(0), "{}", self.home.errors());
+    }
+
+    /// Every answered send is there, in its place.
+    async fn check(&self) -> u64 {
+        // What is answered from here on may or may not be in what is read.
+        let answered = self.ledger.snapshot();
+        let mut raw = self.ada.call(self.home.address()).await;
+        let items = raw.browse(self.group, 0).await;
+        raw.close().await;
+        check(self.group, &items, &answered);
+        items.len() as u64
+    }
+
+    fn said(&self, words: &str) -> usize {
+        self.home.errors().matches(words).count()
+    }
+
+    async fn says(&self, words: &str, times: usize) {
+        let waits = async {
+            while self.said(words) < times {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        soon(words, waits).await;
+    }
+
+    /// Waits until everything is refused, whoever asks.
+    async fn settles(&self) -> u64 {
+        loop {
+            let before = self.ledger.count();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if self.ledger.count() == before {
+                return before;
+            }
+        }
+    }
+}
+
+/// MB of the files in a folder and those below it.
+fn megabytes(folder: &Path) -> u64 {
+    fn bytes(folder: &Path) -> u64 {
+        let size = |entry: fs::DirEntry| match entry.metadata().unwrap() {
+            known if known.is_dir() => bytes(&entry.path()),
+            known => known.len(),
+        };
+        fs::read_dir(folder).unwrap().map(|entry| size(entry.unwrap())).sum()
+    }
+    bytes(folder) / MB
+}
+
+#[tokio::test]
+async fn on_a_small_disk_that_fills_up_under_load_nothing_that_was_answered_is_lost() {
+    let Some(mount) = Mount::new() else { return };
+    let began = Instant::now();
+    let told = |what: &str, small: &Small| {
+        println!(
+            "{:>6.1?} {what}: {} answers, {} MB free",
+            began.elapsed(),
+            small.ledger.count(),
+            small.mount.free() / MB
+        );
+    };
+    let mut small = Small::start(mount).await;
+    let data = small.mount.path().join("data");
+    let ballast = data.join(BALLAST_NAME);
+    small.ledger.reaches(300 * rounds(1)).await;
+    soon("the ballast", async {
+        while !ballast.exists() {
+            tokio::time::sleep(LOOK).await;
+        }
+    })
+    .await;
+    told("load", &small);
+
+    // Filled by another program almost to the mark, and by the load beyond it.
+    small.mount.fill(limits::ROOM_LOW_BYTES_MIN - MB);
+    small.says("the disk fills up", 1).await;
+    small.mount.fill(limits::ROOM_FULL_BYTES + 24 * MB);
+    small.says("the disk is full", 1).await;
+    let answered = small.settles().await;
+    told("full by the load", &small);
+    assert!(small.mount.free() >= limits::ROOM_CLOSED_BYTES, "{}", small.mount.free());
+    small.check().await;
+    let mut reader = small.ada.listen(small.home.address()).await;
+    let head = reader.pull(small.group, 0, 50, Pulling::Deliver).await.unwrap().covered_to.value();
+    reader.ack(small.group, head).await;
+    reader.cursor_reaches(small.group, head).await;
+    reader.close().await;
+
+    // Freed: it goes on by itself.
+    small.mount.empty();
+    small.ledger.reaches(answered + 100).await;
+    small.says("there is room on the disk again", 1).await;
+    told("freed", &small);
+
+    // Filled to the last byte by another program.
+    small.mount.fill(0);
+    small.says("the disk is full to the last", 1).await;
+    small.settles().await;
+    small.check().await;
+    told("full to the last", &small);
+    assert_eq!(small.said("the log failed"), 0, "{}", small.home.errors());
+
+    // Restarted while full: in order, and killed.
+    small.terminate().await;
+    small.mount.fill(0);
+    small.start_again().await;
+    assert!(!ballast.exists());
+    small.check().await;
+    told("started on a full disk", &small);
+    small.kill();
+    small.start_again().await;
+    small.check().await;
+    told("started on a full disk after a kill", &small);
+
+    // The index has to be rebuilt, and there is no room.
+    small.kill();
+    fs::remove_file(data.join("flushed")).unwrap();
+    fs::remove_dir_all(data.join("index")).unwrap();
+    small.mount.fill(0);
+    let (status, said) = small.home.starts_in_vain().await;
+    println!("{said}");
+    assert_eq!(status.code(), Some(3), "{said}");
+    assert!(said.contains("MB of free space") && said.contains("make room"), "{said}");
+    small.mount.empty();
+    small.start_again().await;
+    told("freed and started", &small);
+    let answered = small.ledger.count();
+    small.ledger.reaches(answered + 100).await;
+    small.life.send_replace(Life::Over);
+    while let Some(ended) = soon("the last answers", small.senders.join_next()).await {
+        ended.unwrap();
+    }
+    let items = small.check().await;
+    small.terminate().await;
+    println!(
+        "{items} items, {} sends answered, none lost; log {} MB, index {} MB; all took {:?}",
+        small.ledger.snapshot().len(),
+        megabytes(&data.join("log")),
+        megabytes(&data.join("index")),
+        began.elapsed()
+    );
+}
