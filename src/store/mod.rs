@@ -8,6 +8,20 @@
 //! log, `index/`, the ordered index ([`index`]; `index.old` while it is rebuilt), [`flushed`], which records how far the
 //! index is durable, and the [`ballast`]. FORMAT and log are the record. All else can be made from them, and is, on any
 //! doubt.
+//!
+//! # What damage does
+//!
+//! To `index/` or `flushed`: a rebuild from the log, at the start, or at the start after the read that noticed. To the log
+//! or FORMAT: a sentence that names the file, and nothing is touched. What is not noticed is no more than this:
+//!
+//! - after an unclean stop, the loss of the whole end of the log from somewhere behind the last recorded flush on: it
+//!   looks as if it had never been written;
+//! - damage inside a segment that is flushed and older than [`crate::limits::LOG_SEGMENTS_CHECKED`]
+//!   others, until somebody reads all of the log: `gaggle verify`, or a rebuild, which then changes nothing. The index
+//!   has what stood there;
+//! - one file of leaves of the index in the state of an earlier time while the others are of now, where each leaf in it
+//!   is whole. A page that it makes a hole in is noticed; `gaggle verify` finds all of it. A whole index of an earlier time is
+//!   noticed by what is recorded.
 
 pub mod applier;
 pub mod ballast;
