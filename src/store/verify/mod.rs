@@ -32,6 +32,7 @@ use crate::store::engine::{Engine, EngineError, Index};
 use crate::store::error::StoreError;
 use crate::store::flushed::{self, FLUSHED_NAME, Flushed, Known, Slot};
 use crate::store::format::{Format, path_in};
+use crate::store::index::{INDEX_NAME, INDEX_OLD_NAME};
 use crate::store::log;
 use crate::store::open::{OPENS_MAX, lock};
 
@@ -140,6 +141,11 @@ fn recorded(
     format: Format,
     report: &mut Report<'_>,
 ) -> Result<Option<Known>, StoreError> {
+    let old = folder.join(INDEX_OLD_NAME);
+    if disk.exists(&old)? {
+        let what = "it was set aside for a rebuild that did not come to its end; the next start removes it";
+        report.remark(Said::of(Check::Folder, &old, what));
+    }
     let path = folder.join(FLUSHED_NAME);
     let known = Flushed::read(disk, folder, format.store)?.known();
     let slots = flushed::slots_in(&**disk, folder, format.store)?;
@@ -180,11 +186,11 @@ struct Beside<'a> {
 
 impl Beside<'_> {
     fn remark(&self, what: impl Into<String>, report: &mut Report<'_>) {
-        report.remark(Said::of(Check::Index, &self.folder.join("index"), what));
+        report.remark(Said::of(Check::Index, &self.folder.join(INDEX_NAME), what));
     }
 
     fn finding(&self, what: impl Into<String>, report: &mut Report<'_>) {
-        report.finding(Said::of(Check::Index, &self.folder.join("index"), what));
+        report.finding(Said::of(Check::Index, &self.folder.join(INDEX_NAME), what));
     }
 
     /// Opens it, where the next start would.

@@ -6,7 +6,7 @@ use super::scene::*;
 use super::*;
 use crate::disk::real::RealDisk;
 use crate::ids::UserId;
-use crate::store::index::{INDEX_NAME, Settings, SledIndex};
+use crate::store::index::{INDEX_NAME, INDEX_OLD_NAME, Settings, SledIndex};
 
 const PEOPLE: u64 = 200;
 const ITEMS: u64 = 4_000;
@@ -136,8 +136,9 @@ fn an_index_whose_files_are_damaged_is_a_finding_and_the_log_is_checked_all_the_
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert!(findings[0].ends_with("the next start rebuilds it from the log"), "{findings:?}");
     assert_eq!(verified.rows.unwrap().items, ITEMS + PEOPLE);
-    fs::remove_dir_all(folder.join(INDEX_NAME)).unwrap();
-    let (_, findings, _) = verify_real(&folder);
+    fs::rename(folder.join(INDEX_NAME), folder.join(INDEX_OLD_NAME)).unwrap();
+    let (_, findings, remarks) = verify_real(&folder);
     assert_eq!(findings.len(), 1);
+    assert!(remarks[0].contains("index.old: it was set aside for a rebuild"), "{remarks:?}");
     assert!(findings[0].ends_with("index: it is missing; the next start rebuilds it from the log"), "{findings:?}");
 }
