@@ -3,7 +3,8 @@
 //! One writer thread decides (`writer`), one applier thread feeds the index (`applier`), a few reader threads read
 //! pages (`reader`); everything that touches the network is a task of the runtime that [`Server::start`] is called
 //! on. They share one committed view (`view`). Fan-out never waits for a peer, and the writer never waits for the
-//! network.
+//! network. Nothing waits for an index that fails or hangs (`watchdog`): that is doubt (`doubt`), which is recorded and
+//! ends the server.
 
 mod acks;
 pub mod admission;
