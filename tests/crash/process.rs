@@ -172,6 +172,9 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("the server said:\n{}", fs::read_to_string(self.folder().join("stderr")).unwrap_or_default());
+        }
         if let Some(mut child) = self.running.take() {
             drop(child.kill());
             drop(child.wait());

@@ -129,9 +129,11 @@ impl Opening<'_> {
 
     /// Sets the old index aside, or drops it where there is not room for both, and fills a new one from the log.
     pub(super) fn rebuild(&mut self, reason: Option<Reason>, log: &SettledLog) -> Result<Filled, StoreError> {
-        self.flushed.record_doubt()?;
-        // What there is no room for is not begun.
-        let old = space::for_rebuild(&**self.disk, self.folder, log.bytes())?;
+        // What there is no room for is not begun; it is told first, as there may be none for the record either.
+        let old = space::for_rebuild(&**self.disk, self.folder, log.bytes());
+        let recorded = self.flushed.record_doubt();
+        let old = old?;
+        recorded?;
         let is_told = reason.is_some();
         if let Some(reason) = reason {
             (self.progress)(Progress::Rebuilding(reason));
