@@ -449,15 +449,16 @@ fn an_index_that_is_never_kept_is_filled_at_every_start_without_a_word_and_nothi
 }
 
 #[test]
-fn where_there_is_too_little_room_the_old_index_goes_first_and_else_it_says_how_much_is_needed() {
+fn where_there_is_too_little_room_a_rebuild_is_not_begun_and_it_says_how_much_is_needed() {
     let (disk, index) = killed();
     flushed(&disk).record_doubt().unwrap();
     disk.set_free_bytes(100);
     let error = open_with(&disk, &index).err().unwrap();
     assert_eq!(error.class(), StoreErrorClass::Full);
-    assert!(error.to_string().contains("may take 1 MB, but 0 MB are free"), "{error}");
-    assert!(!index.has_old(), "it was in doubt, and its room is needed");
-    disk.set_free_bytes(1 << 20);
+    let said = error.to_string();
+    assert!(said.contains("needs about 8 MB of free space, and there are 0 MB"), "{said}");
+    assert!(!index.has_old() && known(&disk).unwrap().doubt);
+    disk.set_free_bytes(crate::limits::OPEN_ROOM_BYTES + (1 << 20));
     let store = open_with(&disk, &index).unwrap();
     assert_eq!(store.rebuilt, Some(Reason::InDoubt));
     assert!(contents(&*store.engine) == expected(1..=30));
