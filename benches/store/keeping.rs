@@ -96,7 +96,7 @@ impl Keeping {
         self.frames.send(Arc::new(Frame { lsn, ops: Vec::new() })).unwrap();
         drop(self.frames);
         let mut applier = self.thread.join().unwrap();
-        applier.checkpoint(Instant::now()).unwrap();
+        applier.finish().unwrap();
     }
 }
 

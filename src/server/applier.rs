@@ -207,7 +207,7 @@ fn apply(
                 return Ok(());
             }
             Next::End(End::Flushed) => {
-                told("flushed", now, pulse.during(Work::Flushing, || applier.checkpoint(now))?);
+                told("flushed", now, pulse.during(Work::Flushing, || applier.finish())?);
                 return Ok(());
             }
         }

@@ -82,11 +82,12 @@ impl Record {
         kept.flushed.as_mut().map_or(Ok(()), Flushed::record_doubt)
     }
 
-    fn record(&self, lsn: Lsn) -> Result<(), DiskError> {
+    /// Records how far the index is durable and, where it has come to rest, how its files look.
+    fn record(&self, lsn: Lsn, files: Option<u64>) -> Result<(), DiskError> {
         let mut kept = self.kept();
         let doubted = kept.doubted;
         let flushed = kept.flushed.as_mut().filter(|_| !doubted);
-        flushed.map_or(Ok(()), |flushed| flushed.record(lsn))
+        flushed.map_or(Ok(()), |flushed| flushed.record_rest(lsn, files))
     }
 }
 
@@ -270,11 +271,23 @@ impl Applier {
         self.bytes = 0;
         self.touched.clear();
         self.active = now;
-        let recorded = if flushed > self.recorded { self.record.record(flushed) } else { Ok(()) };
+        let recorded = if flushed > self.recorded { self.record.record(flushed, None) } else { Ok(()) };
         if recorded.is_ok() {
             self.recorded = self.recorded.max(flushed);
         }
         Ok(Checkpoint { flushed, unrecorded: recorded.err() })
+    }
+
+    /// The last checkpoint, at a clean stop: nothing is applied any more, and nothing written.
+    ///
+    /// # Errors
+    /// As [`Applier::checkpoint`].
+    pub fn finish(&mut self) -> Result<Checkpoint, ApplyError> {
+        self.check()?;
+        let outcome = self.engine.rest();
+        self.failed = outcome.is_err();
+        let (flushed, files) = outcome?;
+        Ok(Checkpoint { flushed, unrecorded: self.record.record(flushed, files).err() })
     }
 
     /// Gives memory back: a checkpoint, then the index is closed and opened anew.

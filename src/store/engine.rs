@@ -93,6 +93,16 @@ pub trait Engine: Send + Sync {
     /// Where the index cannot be written.
     fn flush(&self) -> Result<Lsn, EngineError>;
 
+    /// Makes everything applied durable and comes to rest: nothing is written to the index's files after this, until it
+    /// is opened again. Says the lsn, and how [`Index::files`] will then find them; none where that can't be told. Called
+    /// by the applying thread only, at a clean stop.
+    ///
+    /// # Errors
+    /// As [`Engine::flush`].
+    fn rest(&self) -> Result<(Lsn, Option<u64>), EngineError> {
+        Ok((self.flush()?, None))
+    }
+
     /// Bytes of memory, roughly, that it holds for what was written since it was opened and cannot give back but by
     /// [`Engine::recycle`]; zero where there is no such thing.
     fn held_bytes(&self) -> u64 {
@@ -123,6 +133,12 @@ pub trait Index: Send + Sync {
     /// every start is no doubt.
     fn is_kept(&self) -> bool {
         true
+    }
+
+    /// What its files look like from outside, without being opened, in one number that is never zero; none where that
+    /// cannot be told. Another number than after [`Engine::rest`] means that somebody has changed them since.
+    fn files(&self) -> Option<u64> {
+        None
     }
 
     /// Opens the index that is there, or returns the one that is open already in this process; none where there is

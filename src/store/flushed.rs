@@ -16,8 +16,8 @@ pub const FLUSHED_NAME: &str = "flushed";
 /// A slot begins on a page of its own, so that one write never touches both.
 const SLOT_BYTES: usize = 4096;
 const MAGIC: [u8; 8] = *b"gagglefl";
-/// magic, store, number, lsn, opens, doubt.
-const SAID_BYTES: usize = 8 + 16 + 8 + 8 + 1 + 1;
+/// magic, store, number, lsn, files, opens, doubt.
+const SAID_BYTES: usize = 8 + 16 + 8 + 8 + 8 + 1 + 1;
 const CHECKED_BYTES: usize = SAID_BYTES + 4;
 
 /// What is known of the index.
@@ -25,6 +25,8 @@ const CHECKED_BYTES: usize = SAID_BYTES + 4;
 pub struct Known {
     /// The index held all up to this frame, durably.
     pub lsn: Lsn,
+    /// How its files looked when it came to rest at a clean stop, and was not opened since.
+    pub files: Option<u64>,
     /// Attempts to open it since that were begun and not seen to end.
     pub opens: u8,
     /// It must not be used again: it is to be rebuilt.
@@ -67,16 +69,24 @@ impl Flushed {
     /// # Errors
     /// Where the disk refuses; the older record stands then.
     pub fn record(&mut self, lsn: Lsn) -> Result<(), DiskError> {
-        self.write(Known { lsn, opens: 0, doubt: false })
+        self.write(Known { lsn, ..Known::default() })
     }
 
-    /// Records that the index is about to be opened.
+    /// The same of an index that has come to rest, whose files look like this.
+    ///
+    /// # Errors
+    /// As [`Flushed::record`].
+    pub fn record_rest(&mut self, lsn: Lsn, files: Option<u64>) -> Result<(), DiskError> {
+        self.write(Known { lsn, files, ..Known::default() })
+    }
+
+    /// Records that the index is about to be opened, after which its files may look otherwise.
     ///
     /// # Errors
     /// As [`Flushed::record`].
     pub fn record_opening(&mut self) -> Result<(), DiskError> {
         let known = self.known.unwrap_or_default();
-        self.write(Known { opens: known.opens.saturating_add(1), ..known })
+        self.write(Known { opens: known.opens.saturating_add(1), files: None, ..known })
     }
 
     /// Records that the index must not be used again, in both slots, so that damage to one does not take the doubt
@@ -123,6 +133,7 @@ fn slot(store: StoreId, number: u64, known: Known) -> Vec<u8> {
     slot.extend_from_slice(&store.bytes());
     slot.extend_from_slice(&number.to_be_bytes());
     slot.extend_from_slice(&known.lsn.value().to_be_bytes());
+    slot.extend_from_slice(&known.files.unwrap_or(0).to_be_bytes());
     slot.push(known.opens);
     slot.push(u8::from(known.doubt));
     slot.extend_from_slice(&crc32c::crc32c(&slot).to_be_bytes());
@@ -184,9 +195,11 @@ fn parse(bytes: &[u8; CHECKED_BYTES], store: StoreId) -> Option<(u64, Known)> {
     let (of, rest) = rest.split_first_chunk::<16>()?;
     let (number, rest) = rest.split_first_chunk::<8>()?;
     let (lsn, rest) = rest.split_first_chunk::<8>()?;
+    let (files, rest) = rest.split_first_chunk::<8>()?;
     let [opens, doubt] = *rest else { return None };
     let valid = *magic == MAGIC && *of == store.bytes() && check == crc32c::crc32c(said).to_be_bytes() && doubt <= 1;
-    let known = Known { lsn: Lsn::new(u64::from_be_bytes(*lsn)), opens, doubt: doubt == 1 };
+    let files = Some(u64::from_be_bytes(*files)).filter(|files| *files != 0);
+    let known = Known { lsn: Lsn::new(u64::from_be_bytes(*lsn)), files, opens, doubt: doubt == 1 };
     valid.then_some((u64::from_be_bytes(*number), known))
 }
 
@@ -210,7 +223,7 @@ mod tests {
     }
 
     fn known(lsn: u64, opens: u8, doubt: bool) -> Option<Known> {
-        Some(Known { lsn: Lsn::new(lsn), opens, doubt })
+        Some(Known { lsn: Lsn::new(lsn), opens, doubt, files: None })
     }
 
     #[test]
@@ -232,6 +245,15 @@ mod tests {
     }
 
     #[test]
+    fn how_the_files_looked_at_rest_is_known_until_the_index_is_opened() {
+        let disk = disk();
+        read(&disk).record_rest(Lsn::new(3), Some(77)).unwrap();
+        assert_eq!(read(&disk).known().unwrap().files, Some(77));
+        read(&disk).record_opening().unwrap();
+        assert_eq!(read(&disk).known(), known(3, 1, false));
+    }
+
+    #[test]
     fn a_power_loss_at_any_step_leaves_the_last_record_or_the_one_being_written() {
         for stop in 0..12 {
             for seed in 0..60 {
@@ -248,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_slot_of_another_store_or_with_any_flipped_bit_counts_for_nothing() {
-        let slot = slot(STORE, 3, Known { lsn: Lsn::new(4), opens: 1, doubt: false });
+        let slot = slot(STORE, 3, Known { lsn: Lsn::new(4), files: Some(5), opens: 1, doubt: false });
         let bytes: [u8; CHECKED_BYTES] = slot.try_into().unwrap();
         assert_eq!(parse(&bytes, STORE).unwrap().0, 3);
         assert!(parse(&bytes, StoreId::new([8; 16])).is_none());

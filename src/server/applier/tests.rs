@@ -76,7 +76,7 @@ async fn an_idle_index_is_flushed_and_recycled_without_being_asked() {
     world.frames.push(frame(1));
     assert_eq!(world.watchdog.doubt.raised().await, "the index cannot be written: it was told to");
     world.watchdog.doubt.recorded().await;
-    assert_eq!(world.known(), Known { lsn: Lsn::ZERO, opens: 0, doubt: true });
+    assert_eq!(world.known(), Known { lsn: Lsn::ZERO, files: None, opens: 0, doubt: true });
 
     let world = World::new(Pace { idle, held_bytes_idle: 10, ..Pace::default() });
     world.engine.hold(10);
@@ -126,6 +126,6 @@ fn without_room_nothing_is_flushed_and_the_index_is_not_in_doubt() {
     }
     frames.finish(End::Flushed);
     assert_eq!(engine.applied().unwrap(), Lsn::new(3));
-    assert_eq!(flushed(&disk).known().unwrap(), Known { lsn: Lsn::ZERO, opens: 0, doubt: false });
+    assert_eq!(flushed(&disk).known().unwrap(), Known { lsn: Lsn::ZERO, files: None, opens: 0, doubt: false });
     assert!(!watchdog.doubt.is_raised());
 }

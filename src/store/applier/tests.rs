@@ -211,7 +211,7 @@ fn a_doubt_is_not_taken_back_by_a_checkpoint_that_ends_after_it() {
     world.step(1, Duration::ZERO).unwrap();
     world.applier.record().doubt().unwrap();
     world.applier.checkpoint(world.start).unwrap();
-    assert_eq!(world.known(), Known { lsn: Lsn::ZERO, opens: 0, doubt: true });
+    assert_eq!(world.known(), Known { lsn: Lsn::ZERO, files: None, opens: 0, doubt: true });
 }
 
 #[test]

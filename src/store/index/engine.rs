@@ -22,6 +22,7 @@ use crate::store::engine::{Engine, EngineError, Op, Visit};
 use crate::store::format::StoreId;
 use crate::store::index::held::Held;
 use crate::store::index::lease::Gate;
+use crate::store::index::preflight::SLABS_NAME;
 use crate::store::index::{FANOUT, Settings, guarded, opening};
 use crate::store::tree::Tree;
 
@@ -76,14 +77,14 @@ impl Handle {
         Ok(())
     }
 
-    /// Flushes until there is nothing left to write.
-    fn settle(&self) -> io::Result<()> {
+    /// Flushes until there is nothing left to write; says whether it came to that.
+    fn settle(&self) -> io::Result<bool> {
         for _ in 0..SETTLE_FLUSHES {
             if self.db.flush()?.objects_flushed == 0 {
-                break;
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -292,6 +293,12 @@ impl Engine for SledEngine {
         Ok(Lsn::new(self.applied.load(Ordering::Acquire)))
     }
 
+    fn rest(&self) -> Result<(Lsn, Option<u64>), EngineError> {
+        let at_rest = self.write(|handle, _| handle.settle())?;
+        let files = if at_rest { files(&self.path) } else { None };
+        Ok((Lsn::new(self.applied.load(Ordering::Acquire)), files))
+    }
+
     fn held_bytes(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
@@ -334,6 +341,22 @@ impl Drop for SledEngine {
             mem::forget(handles);
         }
     }
+}
+
+/// The files that leaves lie in, in one number: their names, lengths and times. A file of another time is whole, and its
+/// leaves may lie where they are looked for; sled could not know it. (The metadata is told from older ones by its lsn.)
+pub(super) fn files(path: &Path) -> Option<u64> {
+    let mut known: Vec<_> = fs::read_dir(path.join(SLABS_NAME)).ok()?.collect::<io::Result<_>>().ok()?;
+    known.sort_by_key(fs::DirEntry::file_name);
+    let mut sum = 0;
+    for file in known {
+        let metadata = file.metadata().ok()?;
+        sum = crc32c::crc32c_append(sum, file.file_name().as_encoded_bytes());
+        for number in [i64::try_from(metadata.len()).ok()?, metadata.mtime(), metadata.mtime_nsec()] {
+            sum = crc32c::crc32c_append(sum, &number.to_be_bytes());
+        }
+    }
+    Some(u64::from(sum) + 1)
 }
 
 /// What the files of a folder take on disk, holes not counted.

@@ -136,6 +136,10 @@ impl Index for SledIndex {
         Ok(Some(engine))
     }
 
+    fn files(&self) -> Option<u64> {
+        engine::files(&self.path())
+    }
+
     fn begin(&self, store: StoreId) -> Result<Arc<dyn Engine>, EngineError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = opened.upgrade() {

@@ -31,7 +31,7 @@ use self::leaves::{Leaf, Slabs};
 const COOKIE_NAME: &str = "durability_cookie";
 const WARNING_NAME: &str = "DO_NOT_PUT_YOUR_FILES_HERE";
 const METADATA_NAME: &str = "metadata";
-const SLABS_NAME: &str = "slabs";
+pub(super) const SLABS_NAME: &str = "slabs";
 const LOG_PREFIX: &str = "log_";
 const SNAPSHOT_PREFIX: &str = "snapshot_";
 const UNFINISHED_SUFFIX: &str = ".tmp";

@@ -1,7 +1,8 @@
 //! What becomes of the index when a store is opened: it is taken as it is, or rebuilt from the log.
 //!
 //! It is rebuilt when that was asked for, when nothing valid is recorded about it, when it is in doubt, when two attempts
-//! to open it were begun and never ended, when there is none, when it fails, and when it holds less than is recorded.
+//! to open it were begun and never ended, when its files are not as a clean stop left them (each may be whole, and one of
+//! another time), when there is none, when it fails, and when it holds less than is recorded.
 //! It is never mended, and never filled up from a state that is not known. What is *ahead* of the log's end, the index
 //! or the record, is not doubt about the index but damage to the log, and is never answered by a rebuild.
 //!
@@ -69,6 +70,7 @@ impl Opening<'_> {
             None => Some(Reason::Unrecorded),
             Some(known) if known.doubt => Some(Reason::InDoubt),
             Some(known) if known.opens >= OPENS_MAX => Some(Reason::NeverOpened { opens: known.opens }),
+            Some(known) if known.files.is_some() && self.index.files() != known.files => Some(Reason::Changed),
             Some(_) => None,
         }
     }

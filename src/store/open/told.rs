@@ -23,6 +23,9 @@ pub enum Reason {
     /// There is none, though it was recorded.
     #[error("it is missing")]
     Missing,
+    /// Somebody has changed its files since it came to rest.
+    #[error("its files are not as the last clean stop left them")]
+    Changed,
     /// It does not open, or cannot be read, or belongs to another store.
     #[error("{0}")]
     Failed(String),

@@ -1,8 +1,8 @@
 //! A stopped folder, checked whole and as it lies: `FORMAT`, `flushed`, every frame of the log, what its rows say of one
 //! another, and the index beside the log.
 //!
-//! It repairs nothing, and goes on after what it finds wherever that has a meaning. The log and what is recorded are
-//! only read. The index is opened as the next start would do it, by the same guarded door, and only where the next start
+//! It repairs nothing, and goes on after what it finds wherever that has a meaning. The log is only read, and
+//! what is recorded too, but for how the files of an index look that was opened and closed. The index is opened as the next start would do it, by the same guarded door, and only where the next start
 //! would: an index that is in doubt is rebuilt then, and a damaged log ends that start before it.
 //!
 //! Memory is bounded: a segment, some 64 MB of digests while log and index are compared ([`against`]), what a server
@@ -112,6 +112,7 @@ pub fn verify(disk: &SharedDisk, folder: &Path, options: &Options, tell: Tell<'_
     let is_log_whole = walked.faults == 0 && walked.last >= flushed;
     let index = Beside { folder, options, format, known, last: walked.last };
     let engine = index.open(is_log_whole, &mut report).filter(|engine| index.stands(&**engine, &mut report));
+    let was_opened = engine.is_some();
     if let Some(engine) = &engine {
         verified.index_rows = index.compare(&source, &**engine, &mut report);
     }
@@ -122,7 +123,21 @@ pub fn verify(disk: &SharedDisk, folder: &Path, options: &Options, tell: Tell<'_
     }
     verified.rows = rows(above.over(usable), &*options.understand, &mut report);
     verified.findings = report.end();
+    if was_opened {
+        at_rest_again(disk, folder, format, &*options.index)?;
+    }
     Ok(verified)
+}
+
+/// The index is closed again, for which sled may have moved leaves: what is recorded of its files must fit them.
+fn at_rest_again(disk: &SharedDisk, folder: &Path, format: Format, index: &dyn Index) -> Result<(), StoreError> {
+    let mut flushed = Flushed::read(disk, folder, format.store)?;
+    match flushed.known() {
+        Some(Known { lsn, files: Some(files), doubt: false, .. }) if index.files() != Some(files) => {
+            Ok(flushed.record_rest(lsn, index.files())?)
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Reads FORMAT, which must be there.
@@ -213,6 +228,12 @@ impl Beside<'_> {
             }
             Some(Known { opens: OPENS_MAX.., .. }) => {
                 self.remark("two attempts to open it did not end; the next start rebuilds it from the log", report);
+                return None;
+            }
+            Some(Known { files: Some(files), .. }) if self.options.index.files() != Some(files) => {
+                let what =
+                    "its files are not as the last clean stop left them; the next start rebuilds it from the log";
+                self.finding(what, report);
                 return None;
             }
             Some(_) => {}

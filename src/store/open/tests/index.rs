@@ -273,7 +273,7 @@ fn a_start_after_a_kill_replays_what_the_index_lacks_and_nothing_else() {
         assert_eq!((store.replayed, store.rebuilt), (10 - kept as u64, None));
         assert_eq!([count(&index.counts.applied), count(&index.counts.begun)], [10 - kept as u64, 0]);
         assert!(contents(&*store.engine) == expected(1..=30));
-        assert_eq!(known(&disk).unwrap(), Known { lsn: Lsn::new(20), opens: 0, doubt: false });
+        assert_eq!(known(&disk).unwrap(), Known { lsn: Lsn::new(20), files: None, opens: 0, doubt: false });
     }
 }
 
@@ -313,7 +313,7 @@ fn on_every_doubt_the_index_is_rebuilt_from_the_log_and_the_reason_is_told_befor
         assert!(reason.to_string().contains(words), "{words}: {reason}");
         assert!(contents(&*store.engine) == expected(1..=30));
         assert_eq!((store.replayed, index.has_old()), (30, false));
-        assert_eq!(known(&disk).unwrap(), Known { lsn: Lsn::new(30), opens: 0, doubt: false });
+        assert_eq!(known(&disk).unwrap(), Known { lsn: Lsn::new(30), files: None, opens: 0, doubt: false });
         let told = told.lock().unwrap();
         let at = told.iter().position(|told| *told == Progress::Rebuilding(reason.clone())).unwrap();
         assert!(told.iter().skip(at).any(|told| matches!(told, Progress::Filling { .. })));
