@@ -33,6 +33,15 @@ pub struct Known {
     pub doubt: bool,
 }
 
+impl Known {
+    /// Whether the index's files, which look like this now, are others than it came to rest with. Where there are none that
+    /// shows when it is opened.
+    #[must_use]
+    pub fn are_others(&self, files: Option<u64>) -> bool {
+        matches!((self.files, files), (Some(left), Some(found)) if left != found)
+    }
+}
+
 /// The file.
 #[derive(Debug)]
 pub struct Flushed {

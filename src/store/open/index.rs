@@ -70,7 +70,7 @@ impl Opening<'_> {
             None => Some(Reason::Unrecorded),
             Some(known) if known.doubt => Some(Reason::InDoubt),
             Some(known) if known.opens >= OPENS_MAX => Some(Reason::NeverOpened { opens: known.opens }),
-            Some(known) if known.files.is_some() && self.index.files() != known.files => Some(Reason::Changed),
+            Some(known) if known.are_others(self.index.files()) => Some(Reason::Changed),
             Some(_) => None,
         }
     }

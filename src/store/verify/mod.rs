@@ -5,8 +5,8 @@
 //! what is recorded too, but for how the files of an index look that was opened and closed. The index is opened as the next start would do it, by the same guarded door, and only where the next start
 //! would: an index that is in doubt is rebuilt then, and a damaged log ends that start before it.
 //!
-//! Memory is bounded: a segment, some 64 MB of digests while log and index are compared ([`against`]), what a server
-//! holds of groups and people ([`rows`]), and [`ABOVE_BYTES_MAX`] of frames that no index has.
+//! Memory is bounded: a segment, some 64 MB of digests while log and index are compared (`against`), what a server
+//! holds of groups and people (`rows`), and [`ABOVE_BYTES_MAX`] of frames that no index has.
 
 mod against;
 mod row;
@@ -133,8 +133,8 @@ pub fn verify(disk: &SharedDisk, folder: &Path, options: &Options, tell: Tell<'_
 fn at_rest_again(disk: &SharedDisk, folder: &Path, format: Format, index: &dyn Index) -> Result<(), StoreError> {
     let mut flushed = Flushed::read(disk, folder, format.store)?;
     match flushed.known() {
-        Some(Known { lsn, files: Some(files), doubt: false, .. }) if index.files() != Some(files) => {
-            Ok(flushed.record_rest(lsn, index.files())?)
+        Some(known) if !known.doubt && known.are_others(index.files()) => {
+            Ok(flushed.record_rest(known.lsn, index.files())?)
         }
         Some(_) | None => Ok(()),
     }
@@ -230,7 +230,7 @@ impl Beside<'_> {
                 self.remark("two attempts to open it did not end; the next start rebuilds it from the log", report);
                 return None;
             }
-            Some(Known { files: Some(files), .. }) if self.options.index.files() != Some(files) => {
+            Some(known) if known.are_others(self.options.index.files()) => {
                 let what =
                     "its files are not as the last clean stop left them; the next start rebuilds it from the log";
                 self.finding(what, report);
