@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::output::Output;
@@ -67,6 +67,11 @@ impl Teller {
                 self.output.words(&format!("the index is rebuilt: {messages} messages{rate}"));
                 self.since = None;
                 self.last = now;
+            }
+            Progress::OldStays(why) => {
+                let why = visible::name(&why);
+                warn!(%why, "the index that was set aside could not be removed");
+                self.output.warn(&format!("the index that was set aside could not be removed: {why}"));
             }
             Progress::Checking { segment, segments } => {
                 self.say(now, &format!("checking the log: {segment} of {segments} segments"));

@@ -184,7 +184,7 @@ impl From<ServeError> for CliError {
             ServeError::Open(cause) if cause.is_doubt() => Exit::TryAgain,
             ServeError::Open(OpenError::Store(cause)) | ServeError::Seal(cause) => opening::exit(cause.class()),
             ServeError::Index(_) => Exit::TryAgain,
-            ServeError::Open(OpenError::Load(_) | OpenError::Engine(_))
+            ServeError::Open(OpenError::Load { .. } | OpenError::Engine(_))
             | ServeError::Identity(_)
             | ServeError::Bind(_)
             | ServeError::Thread(_)

@@ -42,7 +42,7 @@ wrong), progress and a summary go to stderr. With --json each finding, each rema
 stdout. It ends with 0 where nothing is wrong, 1 after any finding, 2 where the folder can't be checked at all.
 
 After kill -9 or a power loss remarks are usual: the next start makes the end of the log whole and replays what \
-the index lacks. A finding about the index alone costs no message: it is made anew from the log. For a finding \
+the index lacks. A finding about the index alone costs no message: `gaggle rebuild` makes it anew. For a finding \
 about the log keep a copy of the folder, then restore it from a backup.
 
   gaggle verify

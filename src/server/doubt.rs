@@ -21,6 +21,8 @@ pub(crate) struct Doubt {
     /// Whether recording it has come to an end, in whatever way.
     recorded: watch::Sender<bool>,
     record: Mutex<Option<Record>>,
+    /// The index was made from the log when this server started.
+    made_now: AtomicBool,
 }
 
 impl Doubt {
@@ -31,6 +33,7 @@ impl Doubt {
             why: watch::Sender::new(None),
             recorded: watch::Sender::new(false),
             record: Mutex::new(None),
+            made_now: AtomicBool::new(false),
         }
     }
 
@@ -39,6 +42,18 @@ impl Doubt {
         *self.record.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
         if self.is_raised() {
             self.write_down();
+        }
+    }
+
+    /// The index was made from the log just now: a row that is missing or wrong is so in the log too.
+    pub(crate) fn made_now(&self) {
+        self.made_now.store(true, Ordering::Release);
+    }
+
+    /// A row of the index is missing or wrong. That is doubt, unless a rebuild would bring the same.
+    pub(crate) fn suspect(&self, why: &dyn Display) {
+        if !self.made_now.load(Ordering::Acquire) {
+            self.raise(why);
         }
     }
 

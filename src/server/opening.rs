@@ -1,7 +1,7 @@
 //! Opening the store: at a start, and again after the log has failed.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock;
@@ -19,9 +19,15 @@ pub enum OpenError {
     /// The data folder.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The rows in it.
-    #[error(transparent)]
-    Load(#[from] LoadError),
+    /// The rows in the index.
+    #[error("{source}")]
+    Load {
+        /// What is wrong with them.
+        #[source]
+        source: LoadError,
+        /// Whether the index was made from the log just now.
+        made_now: bool,
+    },
     /// The index.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -74,28 +80,45 @@ pub(crate) struct Found {
     pub(crate) tables: Tables,
     /// What applies frames to the index.
     pub(crate) applier: Applier,
+    /// Whether the index was made from the log just now: what is wrong with it then is wrong with the log.
+    pub(crate) made_now: bool,
 }
 
 impl Place {
-    /// Opens the store. An index that opens and then cannot be read is recorded as in doubt.
+    /// Opens the store. An index that opens and then holds what can't be understood is rebuilt at once; one that fails
+    /// when it is read is recorded as in doubt.
     pub(crate) fn open(&self, progress: impl FnMut(Progress) + Send + 'static) -> Result<Found, OpenError> {
+        let progress = Arc::new(Mutex::new(progress));
+        match self.open_once(&progress) {
+            // The log says what is right, if the index is wrong.
+            Err(OpenError::Load { made_now: false, .. }) => self.open_once(&progress),
+            opened => opened,
+        }
+    }
+
+    fn open_once(&self, progress: &Arc<Mutex<impl FnMut(Progress) + Send + 'static>>) -> Result<Found, OpenError> {
+        let progress = Arc::clone(progress);
         let options = Options {
             segment_bytes: self.segment_bytes,
             index: Arc::clone(&self.index.index),
-            progress: Box::new(progress),
+            progress: Box::new(move |told| progress.lock().unwrap_or_else(PoisonError::into_inner)(told)),
             ..Options::default()
         };
         let mut store = store::open(Arc::clone(&self.disk), &self.folder, options)?;
         let record = Record::new(store.flushed.take());
+        let made_now = store.created || store.rebuilt.is_some() || record.is_none_kept();
         let read = || -> Result<_, OpenError> {
-            let tables = translate::load(store.engine.as_ref())?;
+            record.begin_reading().map_err(StoreError::from)?;
+            let tables = translate::load(store.engine.as_ref());
+            let tables = tables.map_err(|source| OpenError::Load { source, made_now })?;
+            record.end_reading().map_err(StoreError::from)?;
             let engine = Arc::clone(&store.engine);
             Ok((tables, Applier::new(engine, record.clone(), self.index.pace, clock::monotonic())?))
         };
         match read() {
-            Ok((tables, applier)) => Ok(Found { store, tables, applier }),
+            Ok((tables, applier)) => Ok(Found { store, tables, applier, made_now }),
             Err(failure) => {
-                if failure.is_doubt() {
+                if failure.is_doubt() || matches!(failure, OpenError::Load { made_now: false, .. }) {
                     record.doubt().map_err(StoreError::from)?;
                 }
                 Err(failure)
@@ -110,8 +133,8 @@ impl OpenError {
     pub fn is_doubt(&self) -> bool {
         match self {
             OpenError::Store(StoreError::Index(failure)) | OpenError::Engine(failure) => failure.is_doubt(),
-            OpenError::Load(LoadError::Engine(failure)) => failure.is_doubt(),
-            OpenError::Store(_) | OpenError::Load(LoadError::Row(_)) => false,
+            OpenError::Load { source: LoadError::Engine(failure), .. } => failure.is_doubt(),
+            OpenError::Store(_) | OpenError::Load { source: LoadError::Row(_) | LoadError::Behind { .. }, .. } => false,
         }
     }
 }

@@ -186,9 +186,9 @@ pub(crate) fn read(view: &View, asked: PageAsked, doubt: &Doubt) -> Result<Page,
         let mut expected = span.first;
         for PageRow { msgid, record } in page.rows {
             if msgid != expected {
-                return Err(fault(asked, &Hole(expected)));
+                return Err(fault(asked, &Hole(expected), doubt));
             }
-            rows.add(msgid, record.item).map_err(|failure| fault(asked, &failure))?;
+            rows.add(msgid, record.item).map_err(|failure| fault(asked, &failure, doubt))?;
             expected = msgid.next();
         }
         if page.more {
@@ -196,7 +196,7 @@ pub(crate) fn read(view: &View, asked: PageAsked, doubt: &Doubt) -> Result<Page,
             break;
         }
         if expected <= span.last {
-            return Err(fault(asked, &Hole(expected)));
+            return Err(fault(asked, &Hole(expected), doubt));
         }
     }
     let covered_to = cut.unwrap_or(look.covers);
@@ -219,11 +219,13 @@ fn index_fault(asked: PageAsked, failure: &ReadError, doubt: &Doubt) -> Code {
             doubt.raise(engine);
             Code::Busy
         }
-        ReadError::Record { .. } | ReadError::Key(_) => fault(asked, failure),
+        ReadError::Record { .. } | ReadError::Key(_) => fault(asked, failure, doubt),
     }
 }
 
-fn fault(asked: PageAsked, failure: &dyn std::error::Error) -> Code {
-    error!(group = %asked.group, after = %asked.after, error = %failure, "a page cannot be read");
+fn fault(asked: PageAsked, failure: &dyn std::error::Error, doubt: &Doubt) -> Code {
+    let PageAsked { group, after, .. } = asked;
+    error!(%group, %after, error = %failure, "a page cannot be read");
+    doubt.suspect(&format!("a page of {group} behind {after} cannot be read: {failure}"));
     Code::Busy
 }

@@ -141,7 +141,11 @@ impl Server {
             watch.step(clock::monotonic());
             Ok::<_, OpenError>((found, watch))
         });
-        let (Found { store, tables, applier }, watch) = opened.await.map_err(|_| ServeError::WriterEnded)??;
+        let (Found { store, tables, applier, made_now }, watch) =
+            opened.await.map_err(|_| ServeError::WriterEnded)??;
+        if made_now {
+            watchdog.doubt.made_now();
+        }
         let record = config.data.join(identity::PIN_FILE);
         let identity = Identity::load_or_create(disk.as_ref(), &config.certs, &record, config.other_key)?;
         let operator_key = operator::load_or_create(disk.as_ref(), &config.certs)?;

@@ -31,6 +31,15 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    /// How many times as long as other work it may take: opening anew waits for readers, and sled syncs the whole
+    /// machine, under a guard of its own.
+    const fn patience(self) -> u32 {
+        match self {
+            Work::Recycling => 5,
+            Work::Applying | Work::Flushing | Work::Reading | Work::Closing => 1,
+        }
+    }
+
     const ALL: [Work; 5] = [Work::Applying, Work::Flushing, Work::Recycling, Work::Reading, Work::Closing];
 }
 
@@ -104,7 +113,7 @@ impl Watchdog {
         while !self.doubt.is_raised() {
             tokio::time::sleep(self.stall / LOOKS).await;
             if let Some(work) = looks.look(std::iter::once(&self.applier).chain(&self.readers)) {
-                let ms = self.stall.as_millis();
+                let ms = (self.stall * work.patience()).as_millis();
                 self.doubt.raise(&format!("the index has stalled: for more than {ms} ms {work}"));
             }
         }
@@ -126,8 +135,8 @@ impl Looks {
                 Some(seen) => *seen = (beat, 0),
                 None => self.0.push((beat, 0)),
             }
-            let too_often = self.0.get(index).is_some_and(|(_, times)| *times >= LOOKS);
-            stalled = stalled.or(work.filter(|_| too_often));
+            let times = self.0.get(index).map_or(0, |(_, times)| *times);
+            stalled = stalled.or(work.filter(|work| times >= LOOKS * work.patience()));
         }
         stalled
     }

@@ -224,7 +224,7 @@ impl Writer {
     /// Opens the store anew after a failure, and publishes what turns out to be kept. The log is read again from its
     /// beginning, under the rules for its end, as a sync that failed proves nothing about what was written.
     fn reopen(&mut self) -> Result<(), ReopenError> {
-        let Found { store, tables, applier } = self.place.open(|_| {})?;
+        let Found { store, tables, applier, .. } = self.place.open(|_| {})?;
         self.view.replace(tables, store.engine, store.durable);
         self.open = Some(Open::start(store.log, applier, &self.view, &self.watchdog, &self.room, &self.place)?);
         Ok(())

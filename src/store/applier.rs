@@ -66,6 +66,12 @@ impl Record {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether nothing is recorded, as the index does not outlive the process.
+    #[must_use]
+    pub fn is_none_kept(&self) -> bool {
+        self.kept().flushed.is_none()
+    }
+
     /// Up to where the index is recorded to be durable.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
@@ -80,6 +86,22 @@ impl Record {
         let mut kept = self.kept();
         kept.doubted = true;
         kept.flushed.as_mut().map_or(Ok(()), Flushed::record_doubt)
+    }
+
+    /// Records that what must be resident is about to be read from the index: an attempt to use it that has not ended.
+    ///
+    /// # Errors
+    /// Where the disk refuses.
+    pub fn begin_reading(&self) -> Result<(), DiskError> {
+        self.kept().flushed.as_mut().map_or(Ok(()), Flushed::record_opening)
+    }
+
+    /// Records that it could be read.
+    ///
+    /// # Errors
+    /// Where the disk refuses.
+    pub fn end_reading(&self) -> Result<(), DiskError> {
+        self.record(self.lsn(), None)
     }
 
     /// Records how far the index is durable and, where it has come to rest, how its files look.
@@ -228,11 +250,16 @@ impl Applier {
             Due::Nothing
         } else if held >= self.pace.held_bytes_max || idle && held >= self.pace.held_bytes_idle {
             Due::Recycling
-        } else if self.bytes >= self.pace.checkpoint_bytes || idle && self.applied > self.recorded {
+        } else if self.is_much_to_flush() || idle && self.applied > self.recorded {
             Due::Checkpoint
         } else {
             Due::Nothing
         }
+    }
+
+    /// Bytes of log, or leaves: few bytes in many groups touch many.
+    fn is_much_to_flush(&self) -> bool {
+        self.bytes >= self.pace.checkpoint_bytes || self.checkpoint_room() >= limits::CHECKPOINT_ROOM_BYTES
     }
 
     /// When something becomes due if no frame comes until then.

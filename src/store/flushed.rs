@@ -98,6 +98,15 @@ impl Flushed {
         self.write(Known { opens: known.opens.saturating_add(1), files: None, ..known })
     }
 
+    /// Records that the index was opened, but not that all could be read that has to be: attempts that were begun before
+    /// still count.
+    ///
+    /// # Errors
+    /// As [`Flushed::record`].
+    pub fn record_opened(&mut self, lsn: Lsn, opens: u8) -> Result<(), DiskError> {
+        self.write(Known { lsn, opens, ..Known::default() })
+    }
+
     /// Records that the index must not be used again, in both slots, so that damage to one does not take the doubt
     /// away. What the index was known to hold still says where the log may not end.
     ///

@@ -1,5 +1,6 @@
 //! From what is kept to what is decided on: the resident rows at a start, and frames found again after a failure.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use bytes::Bytes;
@@ -26,6 +27,16 @@ pub enum LoadError {
     /// The index cannot be read.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A group has fewer items than something else says, so its newest are missing.
+    #[error("the index is not of one time: {group} ends with {head}, but {named} is named elsewhere")]
+    Behind {
+        /// The group.
+        group: GroupId,
+        /// Its last item.
+        head: MessageId,
+        /// The item that a cursor or an answered send names.
+        named: MessageId,
+    },
     /// A row cannot be understood.
     #[error("the index holds what this program never wrote: {0}")]
     Row(#[from] KeptError),
@@ -38,11 +49,21 @@ const RESIDENT: [Tree; 8] =
 /// Reads what must be resident: small trees whole, of each group its last item, of each author the last of their own.
 pub(crate) fn load(engine: &dyn Engine) -> Result<Tables, LoadError> {
     let mut tables = Tables::new();
+    let mut named: BTreeMap<GroupId, MessageId> = BTreeMap::new();
+    let mut load = |write: Write| {
+        if let Write::Cursor(group, _, _, CursorRow { msgid, .. }) | Write::Send(_, _, SendRow { group, msgid, .. }) =
+            write
+        {
+            let most = named.entry(group).or_insert(msgid);
+            *most = (*most).max(msgid);
+        }
+        tables.load(write);
+    };
     for tree in RESIDENT {
         let mut failed = None;
         engine.scan(tree, &[], &mut |key, value| match write(tree, key, &Bytes::copy_from_slice(value)) {
             Ok(write) => {
-                write.into_iter().for_each(|write| tables.load(write));
+                write.into_iter().for_each(&mut load);
                 ControlFlow::Continue(())
             }
             Err(error) => {
@@ -62,6 +83,13 @@ pub(crate) fn load(engine: &dyn Engine) -> Result<Tables, LoadError> {
             if let Some(item) = last_own(engine, group, user)? {
                 tables.load(Write::Item(item));
             }
+        }
+    }
+    // An index that has lost its newest items in silence would have their msgids given again.
+    for (group, named) in named {
+        let head = tables.head(group);
+        if named > head {
+            return Err(LoadError::Behind { group, head, named });
         }
     }
     Ok(tables)

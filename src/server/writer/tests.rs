@@ -42,7 +42,7 @@ fn open_treated(disk: &SimulatedDisk, index: IndexOptions) -> World {
     let (folder, segment_bytes) = (PathBuf::from("/data"), SEGMENT_BYTES);
     let watchdog = Watchdog::new(index.stall);
     let place = Place { disk: Arc::new(disk.clone()), folder, segment_bytes, index };
-    let Found { store, tables, applier } = place.open(|_| {}).unwrap();
+    let Found { store, tables, applier, .. } = place.open(|_| {}).unwrap();
     let view = Arc::new(View::new(tables, store.engine, store.durable));
     let room = Arc::new(Room::new(Arc::new(disk.clone()), PathBuf::from("/data")));
     let open = Open::start(store.log, applier, &view, &watchdog, &room, &place).unwrap();

@@ -295,7 +295,9 @@ impl Engine for SledEngine {
 
     fn rest(&self) -> Result<(Lsn, Option<u64>), EngineError> {
         let at_rest = self.write(|handle, _| handle.settle())?;
-        let files = if at_rest { files(&self.path) } else { None };
+        // sled cuts files after it has synced them; what is recorded of them must outlive a power loss.
+        let kept = at_rest && sync_files(&self.path.join(SLABS_NAME)).is_ok();
+        let files = if kept { files(&self.path) } else { None };
         Ok((Lsn::new(self.applied.load(Ordering::Acquire)), files))
     }
 
@@ -357,6 +359,13 @@ pub(super) fn files(path: &Path) -> Option<u64> {
         }
     }
     Some(u64::from(sum) + 1)
+}
+
+fn sync_files(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        fs::File::open(entry?.path())?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// What the files of a folder take on disk, holes not counted.

@@ -80,6 +80,7 @@ impl Opening<'_> {
         let recorded = self.recorded();
         // Where it failed for want of room it would be in doubt, and be rebuilt, for which there is even less.
         space::for_open(&**self.disk, self.folder)?;
+        let opens = self.flushed.known().unwrap_or_default().opens;
         self.flushed.record_opening()?;
         let opened = self.index.open(self.store).and_then(|engine| match engine {
             Some(engine) => Ok(Some((engine.applied()?, engine))),
@@ -87,20 +88,33 @@ impl Opening<'_> {
         });
         let (applied, engine) = match opened {
             Ok(Some(opened)) => opened,
-            Ok(None) => return Ok(Err(Reason::Missing)),
+            Ok(None) => return self.doubt(Reason::Missing),
             Err(error @ (EngineError::Stalled(_) | EngineError::Busy)) => {
                 // Nothing else can be asked of it in this process.
                 self.flushed.record_doubt()?;
                 return Err(error.into());
             }
-            Err(error) => return Ok(Err(Reason::Failed(error.to_string()))),
+            Err(error) => return self.doubt(Reason::Failed(error.to_string())),
         };
-        self.flushed.record(recorded)?;
+        self.flushed.record_opened(recorded, opens)?;
         survey.check_reaches(applied, "holds it")?;
         if applied < recorded {
-            return Ok(Err(Reason::Behind { applied, recorded }));
+            return self.doubt(Reason::Behind { applied, recorded });
         }
         Ok(Ok(engine))
+    }
+
+    /// It is recorded at once: what comes next may end the start.
+    fn doubt(&mut self, reason: Reason) -> Result<Result<Arc<dyn Engine>, Reason>, StoreError> {
+        self.flushed.record_doubt()?;
+        Ok(Err(reason))
+    }
+
+    /// What was set aside is in nobody's way: that it stays is told, and changes nothing.
+    fn remove_old(&mut self) {
+        if let Err(error) = self.index.remove_old() {
+            (self.progress)(Progress::OldStays(error.to_string()));
+        }
     }
 
     /// Puts into an index that is as it was left what it lacks.
@@ -116,7 +130,7 @@ impl Opening<'_> {
 
     fn fill_from(&mut self, engine: Arc<dyn Engine>, log: &SettledLog) -> Result<Filled, StoreError> {
         // What a rebuild set aside before it was interrupted right at its end.
-        self.index.remove_old()?;
+        self.remove_old();
         let after = engine.applied()?;
         let held_bytes_max = self.held_bytes_max;
         let Opening { disk, folder, flushed, progress, .. } = self;
@@ -143,7 +157,7 @@ impl Opening<'_> {
         let filled = self
             .fill_anew(old, log)
             .map_err(|failure| space::explain(&**self.disk, self.folder, log.bytes(), failure))?;
-        self.index.remove_old()?;
+        self.remove_old();
         if is_told {
             (self.progress)(Progress::Rebuilt { messages: filled.messages });
         }

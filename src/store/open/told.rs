@@ -62,6 +62,8 @@ pub enum Progress {
         /// Messages that were put into the index so far.
         messages: u64,
     },
+    /// The old index could not be removed after a rebuild; the reason. The next start tries again.
+    OldStays(String),
     /// The index is rebuilt, and durable.
     Rebuilt {
         /// Messages that were put into it.

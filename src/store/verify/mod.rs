@@ -1,9 +1,10 @@
 //! A stopped folder, checked whole and as it lies: `FORMAT`, `flushed`, every frame of the log, what its rows say of one
 //! another, and the index beside the log.
 //!
-//! It repairs nothing, and goes on after what it finds wherever that has a meaning. The log is only read, and
-//! what is recorded too, but for how the files of an index look that was opened and closed. The index is opened as the next start would do it, by the same guarded door, and only where the next start
-//! would: an index that is in doubt is rebuilt then, and a damaged log ends that start before it.
+//! It repairs nothing, and goes on after what it finds wherever that has a meaning. The log is only read. The index is
+//! opened as the next start would do it, by the same guarded door, and only where the next start would: an index that is
+//! in doubt is rebuilt then, and a damaged log ends that start before it. How its files look is recorded anew afterwards:
+//! opening and closing may change that. Nothing else is written.
 //!
 //! Memory is bounded: a segment, some 64 MB of digests while log and index are compared (`against`), what a server
 //! holds of groups and people (`rows`), and [`ABOVE_BYTES_MAX`] of frames that no index has.
@@ -110,7 +111,7 @@ pub fn verify(disk: &SharedDisk, folder: &Path, options: &Options, tell: Tell<'_
         ..Verified::default()
     };
     let is_log_whole = walked.faults == 0 && walked.last >= flushed;
-    let index = Beside { folder, options, format, known, last: walked.last };
+    let index = Beside { disk, folder, options, format, known, last: walked.last };
     let engine = index.open(is_log_whole, &mut report).filter(|engine| index.stands(&**engine, &mut report));
     let was_opened = engine.is_some();
     if let Some(engine) = &engine {
@@ -124,20 +125,9 @@ pub fn verify(disk: &SharedDisk, folder: &Path, options: &Options, tell: Tell<'_
     verified.rows = rows(above.over(usable), &*options.understand, &mut report);
     verified.findings = report.end();
     if was_opened {
-        at_rest_again(disk, folder, format, &*options.index)?;
+        index.at_rest_again()?;
     }
     Ok(verified)
-}
-
-/// The index is closed again, for which sled may have moved leaves: what is recorded of its files must fit them.
-fn at_rest_again(disk: &SharedDisk, folder: &Path, format: Format, index: &dyn Index) -> Result<(), StoreError> {
-    let mut flushed = Flushed::read(disk, folder, format.store)?;
-    match flushed.known() {
-        Some(known) if !known.doubt && known.are_others(index.files()) => {
-            Ok(flushed.record_rest(known.lsn, index.files())?)
-        }
-        Some(_) | None => Ok(()),
-    }
 }
 
 /// Reads FORMAT, which must be there.
@@ -192,6 +182,7 @@ fn end_of_log(source: &Source<'_>, walked: log::Walked, flushed: Lsn, report: &m
 
 /// The index of the folder, beside its log.
 struct Beside<'a> {
+    disk: &'a SharedDisk,
     folder: &'a Path,
     options: &'a Options,
     format: Format,
@@ -206,6 +197,26 @@ impl Beside<'_> {
 
     fn finding(&self, what: impl Into<String>, report: &mut Report<'_>) {
         report.finding(Said::of(Check::Index, &self.folder.join(INDEX_NAME), what));
+    }
+
+    /// Its files may look otherwise from here on, however this ends.
+    fn not_at_rest(&self) -> Result<(), DiskError> {
+        match self.known {
+            Some(Known { lsn, files: Some(_), .. }) => {
+                Flushed::read(self.disk, self.folder, self.format.store)?.record(lsn)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// It is closed again, for which sled may have moved leaves: its files are those that it rests with now.
+    fn at_rest_again(&self) -> Result<(), DiskError> {
+        match self.known {
+            Some(Known { lsn, files: Some(_), .. }) => {
+                Flushed::read(self.disk, self.folder, self.format.store)?.record_rest(lsn, self.options.index.files())
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Opens it, where the next start would.
@@ -238,6 +249,10 @@ impl Beside<'_> {
             }
             Some(_) => {}
         }
+        if let Err(error) = self.not_at_rest() {
+            self.remark(format!("it was not looked at: {error}"), report);
+            return None;
+        }
         match self.options.index.open(self.format.store) {
             Ok(Some(engine)) => Some(engine),
             Ok(None) => {
@@ -266,8 +281,9 @@ impl Beside<'_> {
         };
         let flushed = self.known.map_or(Lsn::ZERO, |known| known.lsn);
         if applied > self.last {
+            // The log has lost something then: no start rebuilds that away.
             let what = format!("it holds frames up to {applied}, but the log ends with {}", self.last);
-            self.finding(what, report);
+            report.finding(Said::of(Check::Log, &self.folder.join(INDEX_NAME), what));
             return false;
         }
         if applied < flushed {
@@ -289,7 +305,8 @@ impl Beside<'_> {
         let rows_at_once = self.options.rows_at_once;
         let compared =
             engine.applied().and_then(|applied| Comparison { source, engine, applied, rows_at_once }.run(report));
-        compared.map_err(|error| self.failed(&error, report)).ok()
+        let unread = |error| self.finding(format!("{error}; `gaggle rebuild` makes it anew from the log"), report);
+        compared.map_err(unread).ok()
     }
 }
 
