@@ -203,6 +203,7 @@ pub fn start(options: &Options) {
     copy(folder.path(), killed.path());
     keeping.stop();
     let opened = opening("start-after-kill", killed.path(), messages);
+    assert_eq!(opened.rebuilt, None, "it was to be replayed, not rebuilt");
     assert!(opened.durable > last && opened.durable > Lsn::ZERO);
     drop(opened);
     std::fs::remove_dir_all(killed.path().join("index")).unwrap();

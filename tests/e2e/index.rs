@@ -49,7 +49,7 @@ async fn an_index_that_fails_or_hangs_ends_the_server_and_the_next_start_rebuild
         (Fault::Read, "the index cannot be read: it was told to"),
         (Fault::Stall, "the index has stalled: for more than 2000 ms"),
         (Fault::StallRead, "the index has stalled: for more than 2000 ms a page is read"),
-        (Fault::StallRecycling, "the index has stalled: for more than 2000 ms it is opened anew"),
+        (Fault::StallRecycling, "the index has stalled: for more than 10000 ms it is opened anew"),
     ];
     for (fault, sentence) in cases {
         let (mut scene, index) = scene().await;

@@ -18,6 +18,7 @@ use crate::store::index::{self, SledIndex};
 use crate::store::memory::MemoryIndex;
 
 mod room;
+mod wrong;
 
 const NOW: u64 = 1_000_000;
 /// Small, so that hundreds of stores are made quickly.

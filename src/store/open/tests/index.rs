@@ -23,6 +23,7 @@ struct Machine {
     opens: Opens,
     /// What recycling forgets: an index that comes back with less.
     forgets: bool,
+    old_stays: bool,
 }
 
 /// Each step of it changes one byte of the disk, so that it ends where everything ends, at whichever step.
@@ -58,7 +59,14 @@ struct TestEngine {
 
 impl TestIndex {
     fn new(disk: &SimulatedDisk) -> TestIndex {
-        let machine = Machine { disk: disk.clone(), current: None, has_old: false, opens: Opens::Well, forgets: false };
+        let machine = Machine {
+            disk: disk.clone(),
+            current: None,
+            has_old: false,
+            opens: Opens::Well,
+            forgets: false,
+            old_stays: false,
+        };
         let index = TestIndex { machine: Arc::new(Mutex::new(machine)), counts: Arc::default() };
         disk.create_folder(Path::new("/srv")).unwrap();
         disk.create(Path::new("/srv/steps")).unwrap();
@@ -75,7 +83,8 @@ impl TestIndex {
         });
         let (has_old, opens) = (machine.has_old, machine.opens);
         drop(machine);
-        let machine = Machine { disk: disk.clone(), current: remains, has_old, opens, forgets: false };
+        let machine =
+            Machine { disk: disk.clone(), current: remains, has_old, opens, forgets: false, old_stays: false };
         TestIndex { machine: Arc::new(Mutex::new(machine)), counts: Arc::default() }
     }
 
@@ -132,6 +141,9 @@ impl Index for TestIndex {
 
     fn remove_old(&self) -> Result<(), EngineError> {
         let mut machine = self.machine.lock().unwrap();
+        if machine.has_old && machine.old_stays {
+            return Err(EngineError::Write("it stays".to_owned()));
+        }
         if machine.has_old {
             self.step(&machine)?;
             machine.has_old = false;
@@ -462,6 +474,22 @@ fn where_there_is_too_little_room_a_rebuild_is_not_begun_and_it_says_how_much_is
     let store = open_with(&disk, &index).unwrap();
     assert_eq!(store.rebuilt, Some(Reason::InDoubt));
     assert!(contents(&*store.engine) == expected(1..=30));
+}
+
+#[test]
+fn an_index_set_aside_that_cannot_be_removed_is_told_and_neither_doubt_nor_the_end() {
+    let (disk, index) = killed();
+    flushed(&disk).record_doubt().unwrap();
+    index.machine.lock().unwrap().old_stays = true;
+    for rebuilt in [Some(Reason::InDoubt), None] {
+        let told: Arc<Mutex<Vec<Progress>>> = Arc::default();
+        let teller = Arc::clone(&told);
+        let progress = Box::new(move |progress| teller.lock().unwrap().push(progress));
+        let store = open(Arc::new(disk.clone()), folder(), Options { progress, ..with(&index) }).unwrap();
+        assert_eq!(store.rebuilt, rebuilt);
+        let stays = Progress::OldStays("the index cannot be written: it stays".to_owned());
+        assert!(told.lock().unwrap().contains(&stays) && index.has_old());
+    }
 }
 
 /// The folder is as it was before the index was kept: no `flushed`, no index.
