@@ -61,7 +61,8 @@
 //! 8. Of the log only an unsynced last frame is ever cut; anything else that does not fit is a named error that leaves
 //!    the folder as it is ([`store::log`]).
 //! 9. The index holds no frame that is not synced in the log, is flushed by one thread, and is never used on any doubt:
-//!    not when it holds less than was recorded outside it, has failed once, or did not open twice ([`store::flushed`]).
+//!    not when it holds less than was recorded outside it, has failed once, did not open twice, or has other files than
+//!    a clean stop left ([`store::flushed`]).
 //! 10. What grows is refused before it is decided where the disk has no room for it ([`store::room`]).
 //! 11. No panic is reachable from the network or from the disk, and no log line holds a body, a code, a key or a whole
 //!     address.

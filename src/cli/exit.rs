@@ -27,7 +27,10 @@ impl Exit {
             "refused: repeating it as it is will not help (also: verify found something, this profile is listening already)",
         ),
         (Exit::Failed, "wrong usage, or a failure here (also: folder locked, damaged file, address in use)"),
-        (Exit::TryAgain, "temporary, try again (also: queued, server not reachable, storage full)"),
+        (
+            Exit::TryAgain,
+            "temporary, try again (also: queued, server not reachable, storage full, index to be rebuilt)",
+        ),
     ];
 
     /// The number that the shell sees.

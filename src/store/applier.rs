@@ -168,6 +168,8 @@ pub struct Applier {
     bytes: u64,
     /// Where they went: the first part of each key, which stands for a leaf.
     touched: HashSet<(Tree, [u8; 8])>,
+    /// What the index took on disk after the last checkpoint; zero where that is not known.
+    index_bytes: u64,
     /// What the last recycling could not give back.
     held_bytes_least: u64,
     /// When something was applied or tried last.
@@ -195,6 +197,7 @@ impl Applier {
     /// Where the index cannot say.
     pub fn new(engine: Arc<dyn Engine>, record: Record, pace: Pace, now: Instant) -> Result<Applier, EngineError> {
         let applied = engine.applied()?;
+        let index_bytes = engine.disk_bytes();
         let recorded = record.lsn();
         Ok(Applier {
             engine,
@@ -204,6 +207,7 @@ impl Applier {
             recorded,
             bytes: 0,
             touched: HashSet::new(),
+            index_bytes,
             held_bytes_least: 0,
             active: now,
             failed: false,
@@ -250,16 +254,11 @@ impl Applier {
             Due::Nothing
         } else if held >= self.pace.held_bytes_max || idle && held >= self.pace.held_bytes_idle {
             Due::Recycling
-        } else if self.is_much_to_flush() || idle && self.applied > self.recorded {
+        } else if self.bytes >= self.pace.checkpoint_bytes || idle && self.applied > self.recorded {
             Due::Checkpoint
         } else {
             Due::Nothing
         }
-    }
-
-    /// Bytes of log, or leaves: few bytes in many groups touch many.
-    fn is_much_to_flush(&self) -> bool {
-        self.bytes >= self.pace.checkpoint_bytes || self.checkpoint_room() >= limits::CHECKPOINT_ROOM_BYTES
     }
 
     /// When something becomes due if no frame comes until then.
@@ -273,7 +272,9 @@ impl Applier {
     #[must_use]
     pub fn checkpoint_room(&self) -> u64 {
         let leaves = u64::try_from(self.touched.len()).unwrap_or(u64::MAX);
-        self.bytes.saturating_add(leaves.saturating_mul(limits::LEAF_ROOM_BYTES))
+        // However many places were touched, no more is written anew than there is.
+        let all = if self.index_bytes == 0 { u64::MAX } else { self.index_bytes.saturating_add(self.bytes) };
+        self.bytes.saturating_add(leaves.saturating_mul(limits::LEAF_ROOM_BYTES).min(all))
     }
 
     /// There is no room for what is due: it is asked for again later, as if something had just been applied.
@@ -297,6 +298,7 @@ impl Applier {
         let flushed = outcome?;
         self.bytes = 0;
         self.touched.clear();
+        self.index_bytes = self.engine.disk_bytes();
         self.active = now;
         let recorded = if flushed > self.recorded { self.record.record(flushed, None) } else { Ok(()) };
         if recorded.is_ok() {

@@ -3,6 +3,7 @@
 //! An index that opens with less than what stands here has lost something, whatever it says itself. Two slots with
 //! checksums are written in turn and synced, so that a torn write costs the newest of them only; the valid one with the
 //! higher number counts. No valid slot, or one of another store, means that nothing is known: the index is rebuilt.
+//! At a clean stop it also says how the index's files look, so that one which is put back as it was before is noticed.
 //! Nothing here decides what is done about an index in doubt.
 
 use std::path::{Path, PathBuf};
