@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! ingest messages=500000 groups=100 batch=64    commits as fast as they go: first until the queue to the index is full
-//!                                               (burst), then with the index keeping up (sustained); commit times with
+//!                                               (burst), then with the index keeping up (sustained)
+//! commits secs=30 rate=5000 batch=16            commits at a pace that the index keeps up with: how long each takes, with
 //!                                               and without a checkpoint under way
 //! pages messages=1000000 groups=100 pages=2000  pages of 100 at random places: cold (just opened) and warm
 //! memory messages=2000000 groups=100            resident memory while that many are written, and bytes on disk of each
@@ -63,16 +64,20 @@ fn main() {
     let options = Options::read();
     match options.mode.as_str() {
         "ingest" => measures::ingest(&options),
+        "commits" => measures::commits(&options),
         "pages" => measures::pages(&options),
         "memory" => measures::memory(&options),
         "start" => measures::start(&options),
         "groups" => measures::groups(&options),
         "soak" => soak::run(&options),
         "all" => {
-            for measure in [measures::ingest, measures::pages, measures::memory, measures::start, measures::groups] {
-                measure(&options);
-            }
+            measures::ingest(&options);
+            measures::commits(&options);
+            measures::pages(&options);
+            measures::memory(&options);
+            measures::start(&options);
+            measures::groups(&options);
         }
-        other => panic!("{other:?} is none of ingest, pages, memory, start, groups, soak, all"),
+        other => panic!("{other:?} is none of ingest, commits, pages, memory, start, groups, soak, all"),
     }
 }

@@ -37,11 +37,11 @@ fn most_ms(times: &[Duration]) -> f64 {
 
 /// Writes so many messages to so many groups in turn.
 fn fill(keeping: &mut Keeping, traffic: &mut Traffic, messages: u64, groups: u64, batch: u64) {
-    let mut written = 0;
-    while written < messages {
-        let frame = traffic.frame(keeping.log.next(), (written..written + batch).map(|number| number % groups + 1));
+    let end = traffic.sent() + messages;
+    while traffic.sent() < end {
+        let number = traffic.sent();
+        let frame = traffic.frame(keeping.log.next(), (number..number + batch).map(|number| number % groups + 1));
         keeping.commit(frame);
-        written += batch;
     }
 }
 
@@ -51,45 +51,67 @@ pub fn ingest(options: &Options) {
     let folder = TempDir::new().unwrap();
     let mut keeping = Keeping::start(folder.path());
     let mut traffic = Traffic::default();
-    let (mut quiet, mut beside) = (Vec::new(), Vec::new());
     let since = Instant::now();
-    let (mut written, mut burst) = (0, None);
-    while written < messages {
-        let ops = traffic.frame(keeping.log.next(), (written..written + batch).map(|number| number % groups + 1));
-        let busy = keeping.progress.checkpointing.load(Ordering::Relaxed);
-        let (_, took) = keeping.commit(ops);
-        if busy {
-            beside.push(took)
-        } else {
-            quiet.push(took)
-        }
-        written += batch;
+    let mut burst = None;
+    while traffic.sent() < messages {
+        fill(&mut keeping, &mut traffic, batch, groups, batch);
         if burst.is_none() && keeping.is_full() {
-            burst = Some(written as f64 / since.elapsed().as_secs_f64());
+            burst = Some(traffic.sent() as f64 / since.elapsed().as_secs_f64());
         }
     }
     let unsettled = since.elapsed().as_secs_f64();
     keeping.settle();
-    let sustained = written as f64 / since.elapsed().as_secs_f64();
+    let written = traffic.sent() as f64;
     let checkpoints = keeping.progress.checkpoints.lock().unwrap().clone();
     line(
         "ingest",
         &[
-            ("messages", written as f64),
+            ("messages", written),
             ("groups", groups as f64),
             ("batch", batch as f64),
-            ("burst_per_s", burst.unwrap_or(written as f64 / unsettled)),
-            ("sustained_per_s", sustained),
-            ("commit_p50_us", percentile_us(&mut quiet, 0.5)),
-            ("commit_p99_us", percentile_us(&mut quiet, 0.99)),
-            ("commit_p50_us_beside_checkpoint", percentile_us(&mut beside, 0.5)),
-            ("commit_p99_us_beside_checkpoint", percentile_us(&mut beside, 0.99)),
+            ("burst_per_s", burst.unwrap_or(written / unsettled)),
+            ("sustained_per_s", written / since.elapsed().as_secs_f64()),
             ("checkpoints", checkpoints.len() as f64),
             ("checkpoint_ms_mean", mean_ms(&checkpoints)),
             ("checkpoint_ms_max", most_ms(&checkpoints)),
         ],
     );
     keeping.stop();
+}
+
+pub fn commits(options: &Options) {
+    let (secs, rate, batch) = (options.get("secs", 30), options.get("rate", 5_000), options.get("batch", 16));
+    let groups = options.get("groups", 100);
+    let folder = TempDir::new().unwrap();
+    let mut keeping = Keeping::start(folder.path());
+    let mut traffic = Traffic::default();
+    let (mut quiet, mut beside) = (Vec::new(), Vec::new());
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(secs) {
+        let number = traffic.sent();
+        let due = Duration::from_secs_f64(number as f64 / rate as f64);
+        std::thread::sleep(due.saturating_sub(since.elapsed()));
+        let busy = keeping.progress.checkpointing.load(Ordering::Relaxed);
+        let ops = traffic.frame(keeping.log.next(), (number..number + batch).map(|number| number % groups + 1));
+        let (_, took) = keeping.commit(ops);
+        if busy { beside.push(took) } else { quiet.push(took) }
+    }
+    let checkpoints = keeping.progress.checkpoints.lock().unwrap().clone();
+    keeping.stop();
+    line(
+        "commits",
+        &[
+            ("messages_per_s", traffic.sent() as f64 / secs as f64),
+            ("batch", batch as f64),
+            ("p50_us", percentile_us(&mut quiet, 0.5)),
+            ("p99_us", percentile_us(&mut quiet, 0.99)),
+            ("beside_checkpoint_p50_us", percentile_us(&mut beside, 0.5)),
+            ("beside_checkpoint_p99_us", percentile_us(&mut beside, 0.99)),
+            ("commits_beside_checkpoint", beside.len() as f64),
+            ("checkpoints", checkpoints.len() as f64),
+            ("checkpoint_ms_mean", mean_ms(&checkpoints)),
+        ],
+    );
 }
 
 /// Reads pages of 100 at places that follow from their number; returns the time of each.

@@ -39,6 +39,11 @@ impl Traffic {
         ops
     }
 
+    /// How many messages were made.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
     /// The head of a group.
     pub fn head(&self, group: u64) -> u64 {
         self.heads.get(&group).copied().unwrap_or(0)
