@@ -1,8 +1,9 @@
 //! What is kept: the commit log, which is the record, and the ordered index that serves it.
 //!
 //! Bytes in, bytes out: `store` knows trees, keys and records, but not what they mean; `server` translates. Nothing
-//! here is asynchronous, and no thread is started here but to open the index under a watchdog: [`log::LogWriter`], [`log::Preparer`], [`applier::Applier`] and
-//! [`page::read`] are steps that threads elsewhere loop over. [`verify`] checks a stopped folder whole.
+//! here is asynchronous, and no thread is started here but to open the index under a watchdog: [`log::LogWriter`],
+//! [`log::Preparer`], [`applier::Applier`] and [`page::read`] are steps that threads elsewhere loop over. [`verify`]
+//! checks a stopped folder whole.
 //!
 //! A data folder holds `FORMAT` (written last when it is made, read first), `LOCK`, `log/`, the segments of the commit
 //! log, `index/`, the ordered index ([`index`]; `index.old` while it is rebuilt), [`flushed`], which records how far the
@@ -19,9 +20,10 @@
 //! - damage inside a segment that is flushed and older than [`crate::limits::LOG_SEGMENTS_CHECKED`]
 //!   others, until somebody reads all of the log: `gaggle verify`, or a rebuild, which then changes nothing. The index
 //!   has what stood there;
-//! - one file of leaves of the index in the state of an earlier time while the others are of now, where each leaf in it
-//!   is whole. A page that it makes a hole in is noticed; `gaggle verify` finds all of it. A whole index of an earlier time is
-//!   noticed by what is recorded.
+//! - after an unclean stop, one file of leaves of the index in the state of an earlier time while the others are of now,
+//!   where each leaf in it is whole. A page that it makes a hole in is noticed, and a group that ends below its cursors
+//!   and answered sends; `gaggle verify` finds all of it. After a clean stop [`flushed`] tells, and a whole index of an
+//!   earlier time is noticed in any case.
 
 pub mod applier;
 pub mod ballast;
