@@ -60,7 +60,8 @@ impl Flushed {
     /// Where the disk refuses.
     pub fn read(disk: &SharedDisk, folder: &Path, store: StoreId) -> Result<Flushed, DiskError> {
         let path = folder.join(FLUSHED_NAME);
-        let slots = if disk.exists(&path)? { slots(&*disk.open(&path)?, store)? } else { Vec::new() };
+        let slots = if disk.exists(&path)? { slots(&*disk.open(&path)?)? } else { [None; 2] };
+        let slots: Vec<(u64, Known)> = slots.iter().flatten().filter_map(|bytes| parse(bytes, store)).collect();
         let newest = slots.iter().max_by_key(|(number, _)| *number).copied();
         // No slot ever says less than an older one: an lsn is never forgotten with the slot that holds it.
         let lsn = slots.iter().map(|(_, known)| known.lsn).max().unwrap_or(Lsn::ZERO);
@@ -176,34 +177,24 @@ pub(in crate::store) fn slots_in(disk: &dyn Disk, folder: &Path, store: StoreId)
     if !disk.exists(&path)? {
         return Ok(Vec::new());
     }
-    let file = disk.open(&path)?;
-    let mut found = Vec::with_capacity(2);
-    for place in [0, SLOT_BYTES] {
-        let mut bytes = [0; CHECKED_BYTES];
-        let is_there = file.len()? >= (place + CHECKED_BYTES) as u64;
-        if is_there {
-            file.read_at(place as u64, &mut bytes)?;
-        }
-        found.push(match parse(&bytes, store) {
-            Some(_) => Slot::Valid,
-            None if is_there && bytes.iter().all(|byte| *byte == 0) => Slot::Empty,
-            None => Slot::Damaged,
-        });
-    }
-    Ok(found)
+    let slot = |bytes: Option<[u8; CHECKED_BYTES]>| match bytes {
+        Some(bytes) if parse(&bytes, store).is_some() => Slot::Valid,
+        Some(bytes) if bytes.iter().all(|byte| *byte == 0) => Slot::Empty,
+        Some(_) | None => Slot::Damaged,
+    };
+    Ok(slots(&*disk.open(&path)?)?.map(slot).into())
 }
 
-/// The valid slots of this store, with their numbers.
-fn slots(file: &dyn File, store: StoreId) -> Result<Vec<(u64, Known)>, DiskError> {
+/// The bytes of both slots; none of one that the file is too short for.
+fn slots(file: &dyn File) -> Result<[Option<[u8; CHECKED_BYTES]>; 2], DiskError> {
     let length = file.len()?;
-    let mut found = Vec::with_capacity(2);
-    for place in [0, SLOT_BYTES] {
-        let mut bytes = [0; CHECKED_BYTES];
-        if length < (place + CHECKED_BYTES) as u64 {
-            continue;
+    let mut found = [None; 2];
+    for (slot, place) in found.iter_mut().zip([0, SLOT_BYTES]) {
+        if length >= (place + CHECKED_BYTES) as u64 {
+            let mut bytes = [0; CHECKED_BYTES];
+            file.read_at(place as u64, &mut bytes)?;
+            *slot = Some(bytes);
         }
-        file.read_at(place as u64, &mut bytes)?;
-        found.extend(parse(&bytes, store));
     }
     Ok(found)
 }

@@ -59,6 +59,27 @@ impl Tree {
         self as u8
     }
 
+    /// Its name, in the index on disk and in what is said of its rows; never reused for another.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tree::Messages => "messages",
+            Tree::Cursors => "cursors",
+            Tree::Members => "members",
+            Tree::Recalled => "recalled",
+            Tree::Own => "own",
+            Tree::Groups => "groups",
+            Tree::Users => "users",
+            Tree::Devices => "devices",
+            Tree::Invites => "invites",
+            Tree::Handles => "handles",
+            Tree::Keys => "keys",
+            Tree::Memberships => "memberships",
+            Tree::Sends => "sends",
+            Tree::Meta => "meta",
+        }
+    }
+
     /// The tree of this number.
     #[must_use]
     pub fn of_number(number: u8) -> Option<Tree> {

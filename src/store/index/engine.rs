@@ -47,7 +47,7 @@ pub(super) struct Handle {
 
 impl Handle {
     fn new(db: sled::Db<FANOUT>) -> io::Result<Handle> {
-        let trees = Tree::ALL.into_iter().map(|tree| db.open_tree(name(tree))).collect::<io::Result<_>>()?;
+        let trees = Tree::ALL.into_iter().map(|tree| db.open_tree(tree.name())).collect::<io::Result<_>>()?;
         let own = db.open_tree(OWN_TREE)?;
         Ok(Handle { db, trees, own })
     }
@@ -85,26 +85,6 @@ impl Handle {
             }
         }
         Ok(false)
-    }
-}
-
-/// A tree's name in sled; never reused for another.
-fn name(tree: Tree) -> &'static str {
-    match tree {
-        Tree::Messages => "messages",
-        Tree::Cursors => "cursors",
-        Tree::Members => "members",
-        Tree::Recalled => "recalled",
-        Tree::Own => "own",
-        Tree::Groups => "groups",
-        Tree::Users => "users",
-        Tree::Devices => "devices",
-        Tree::Invites => "invites",
-        Tree::Handles => "handles",
-        Tree::Keys => "keys",
-        Tree::Memberships => "memberships",
-        Tree::Sends => "sends",
-        Tree::Meta => "meta",
     }
 }
 

@@ -36,26 +36,6 @@ pub struct Meaning {
 /// server would refuse it.
 pub type Understand = dyn Fn(Tree, &[u8], &Bytes) -> Result<Option<Meaning>, String> + Send + Sync;
 
-/// The name of a tree, as the design has it.
-pub(super) const fn tree_name(tree: Tree) -> &'static str {
-    match tree {
-        Tree::Messages => "messages",
-        Tree::Cursors => "cursors",
-        Tree::Members => "members",
-        Tree::Recalled => "recalled",
-        Tree::Own => "own",
-        Tree::Groups => "groups",
-        Tree::Users => "users",
-        Tree::Devices => "devices",
-        Tree::Invites => "invites",
-        Tree::Handles => "handles",
-        Tree::Keys => "keys",
-        Tree::Memberships => "memberships",
-        Tree::Sends => "sends",
-        Tree::Meta => "meta",
-    }
-}
-
 /// The first bytes of a key that is a digest, or none at all.
 pub(super) fn short(key: &[u8]) -> String {
     key.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>() + "…"
@@ -76,7 +56,7 @@ pub(super) fn name(tree: Tree, key: &[u8]) -> String {
         Tree::Memberships => keys::parse_membership(key).map(|(u, g)| format!("{u} {g}")),
         Tree::Sends => keys::parse_send(key).map(|(d, s)| format!("{d} {s}")),
     };
-    format!("{} {}", tree_name(tree), parts.unwrap_or_else(|_| short(key)))
+    format!("{} {}", tree.name(), parts.unwrap_or_else(|_| short(key)))
 }
 
 /// A cursor, or a read mark.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::*;
+use crate::store::suite::copy_folder;
 
 const FANOUT: usize = 8;
 const BY_PAGE: [&str; 1] = ["messages"];
@@ -16,19 +17,6 @@ type State = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 
 fn open(folder: &Path) -> io::Result<sled::Db<FANOUT>> {
     sled::Config::new().path(folder).flush_every_ms(Some(usize::MAX)).open()
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let place = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &place);
-        } else {
-            fs::copy(entry.path(), place).unwrap();
-        }
-    }
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -67,7 +55,7 @@ impl History {
             state.insert((TREES[2], b"applied".to_vec()), vec![flush; 8]);
             db.flush().unwrap();
             states.push(state.clone());
-            copy(&live, &folder.path().join(format!("{flush}")));
+            copy_folder(&live, &folder.path().join(format!("{flush}")));
             drop(trees);
             if flush == 3 {
                 drop(db);
@@ -90,7 +78,7 @@ impl History {
     /// A copy of the last state, for damaging.
     fn copy(&self) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
-        copy(&self.last(), folder.path());
+        copy_folder(&self.last(), folder.path());
         folder
     }
 }

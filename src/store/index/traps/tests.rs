@@ -20,6 +20,7 @@ use crate::store::engine::EngineError;
 use crate::store::index::opening::open_db;
 use crate::store::index::preflight::{self, metadata_in};
 use crate::store::index::{FANOUT, Settings};
+use crate::store::suite::copy_folder;
 
 /// Keys of a leaf where a test wants many leaves of few rows.
 const FEW: usize = 4;
@@ -57,19 +58,6 @@ fn count<const KEYS: usize>(db: &sled::Db<KEYS>) -> u32 {
 fn asked<const KEYS: usize>(db: &sled::Db<KEYS>) -> u64 {
     let cache = db.stats().cache;
     cache.cache_hits + cache.cache_misses
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let place = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &place);
-        } else {
-            fs::copy(entry.path(), place).unwrap();
-        }
-    }
 }
 
 fn logs(folder: &Path) -> Vec<PathBuf> {
@@ -164,7 +152,7 @@ fn a_kill_inside_an_open_costs_plain_sled_everything_and_the_guard_nothing() {
         if an_older_snapshot_is_left {
             fs::write(&older, bytes).unwrap();
         }
-        copy(&plainly, &guarded);
+        copy_folder(&plainly, &guarded);
 
         assert_eq!(count(&plain::<FANOUT>(&plainly).unwrap()), ROWS);
         assert_eq!(count(&plain::<FANOUT>(&plainly).unwrap()), 0, "{an_older_snapshot_is_left}");
@@ -232,7 +220,7 @@ fn a_leaf_that_is_not_the_one_it_should_be_makes_open_spin_for_ever() {
         }
     }
     fs::remove_dir_all(one.join("slabs")).unwrap();
-    copy(&other.join("slabs"), &one.join("slabs"));
+    copy_folder(&other.join("slabs"), &one.join("slabs"));
     assert!(preflight::check(&one, FEW, &[]).is_err());
     let test = "a_leaf_that_is_not_the_one_it_should_be_makes_open_spin_for_ever";
     assert!(!hangs(child(test, &other), "opening"));
@@ -483,11 +471,11 @@ fn a_damaged_leaf_that_nobody_reads_ends_the_process_at_closing() {
     }
     // The first one stays locked as long as this process lives.
     let whole = tempfile::tempdir().unwrap();
-    copy(folder.path(), whole.path());
+    copy_folder(folder.path(), whole.path());
     let test = "a_damaged_leaf_that_nobody_reads_ends_the_process_at_closing";
     assert!(run(child(test, whole.path())).0.success());
     let damaged = tempfile::tempdir().unwrap();
-    copy(folder.path(), damaged.path());
+    copy_folder(folder.path(), damaged.path());
     let slab = slabs(damaged.path()).into_iter().max_by_key(|slab| slab.metadata().unwrap().len()).unwrap();
     let mut bytes = fs::read(&slab).unwrap();
     let slot: usize = slab.file_name().unwrap().to_str().unwrap().parse().unwrap();
