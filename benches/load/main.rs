@@ -27,6 +27,7 @@
 )]
 
 mod fan;
+mod options;
 #[allow(dead_code, reason = "it is shared with the tests")]
 #[path = "../../tests/crash/process.rs"]
 mod process;
@@ -35,7 +36,6 @@ mod process;
 mod raw;
 mod result;
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use gaggle::ids::GroupId;
@@ -43,6 +43,7 @@ use gaggle::wire::frame::{AddMember, CreateGroup, Done, Extensions, GroupCreated
 use gaggle::wire::link::{InviteCode, Link, Pin};
 use tokio::task::JoinSet;
 
+use crate::options::Options;
 use crate::process::Home;
 use crate::raw::{Key, Pulling, Raw};
 use crate::result::Run;
@@ -52,28 +53,6 @@ const BODY_BYTES: usize = 200;
 /// A team without limits: they are not what is measured.
 const SETTINGS: &str = "[limits]\nsends_per_second = 4294967295\nsend_bytes_per_day = 1125899906842624\n\
                         groups_per_day = 4294967295\nadditions_per_day = 4294967295\n";
-
-/// `MODE key=value …`, without what cargo adds.
-struct Options {
-    mode: String,
-    values: HashMap<String, u64>,
-}
-
-impl Options {
-    fn read() -> Options {
-        let mut words = std::env::args().skip(1).filter(|word| !word.starts_with("--"));
-        let mode = words.next().unwrap_or("all".to_owned());
-        let value = |word: String| {
-            let (key, value) = word.split_once('=').unwrap_or_else(|| panic!("{word:?} is not key=value"));
-            (key.to_owned(), value.parse().unwrap_or_else(|_| panic!("{word:?} is no number")))
-        };
-        Options { mode, values: words.map(value).collect() }
-    }
-
-    fn get(&self, key: &str, default: u64) -> u64 {
-        self.values.get(key).copied().unwrap_or(default)
-    }
-}
 
 /// A server, and the connection of whoever owns everything on it.
 pub struct Team {

@@ -10,8 +10,8 @@ use gaggle::store::overlay::Overlay;
 use gaggle::store::page::{self, PageRequest};
 use tempfile::TempDir;
 
-use crate::Options;
 use crate::keeping::{self, Keeping, bytes_below, resident_mb};
+use crate::options::Options;
 use crate::traffic::Traffic;
 
 /// Prints one line.

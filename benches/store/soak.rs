@@ -15,9 +15,9 @@ use gaggle::store::overlay::Overlay;
 use gaggle::store::page::{self, PageRequest, ReadError};
 use tempfile::TempDir;
 
-use crate::Options;
 use crate::keeping::{self, Keeping, bytes_below, resident_mb};
 use crate::measures::line;
+use crate::options::Options;
 use crate::traffic::{self, Traffic};
 
 /// Messages that a group keeps; older ones are trimmed.

@@ -147,7 +147,8 @@ impl Made {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+/// Copies a folder as `cp -a` does: times are kept.
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -156,7 +157,6 @@ fn copy(from: &Path, to: &Path) {
             copy(&entry.path(), &target);
         } else {
             fs::copy(entry.path(), &target).unwrap();
-            // As `cp -a` does.
             let modified = entry.metadata().unwrap().modified().unwrap();
             fs::File::options().write(true).open(&target).unwrap().set_modified(modified).unwrap();
         }

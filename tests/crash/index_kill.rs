@@ -24,6 +24,7 @@ use gaggle::store::index::{Settings, SledIndex};
 use gaggle::store::tree::Tree;
 use gaggle::store::{Opened, Options, open};
 
+use crate::damage::copy;
 use crate::harness::rounds;
 
 const TASK_VARIABLE: &str = "GAGGLE_INDEX_TASK";
@@ -169,19 +170,6 @@ fn child(task: &str, folder: &Path, store: u128, frames: u64) -> Command {
     command.env("PATH", "/nonexistent").env("RAYON_NUM_THREADS", "1");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let place = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &place);
-        } else {
-            fs::copy(entry.path(), place).unwrap();
-        }
-    }
 }
 
 /// Runs a task from its word that it is ready, with strace attached.
