@@ -6,6 +6,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Milliseconds since 1970 by this machine's clock; zero where the clock stands before that.
 #[must_use]
 pub fn now_ms() -> u64 {
+    #[cfg(feature = "proof")]
+    if let Some(now) = crate::proof::time::now_ms() {
+        return now;
+    }
     #[allow(clippy::disallowed_methods, reason = "this is the one clock")]
     let now = SystemTime::now();
     now.duration_since(UNIX_EPOCH).map_or(0, whole_ms)
@@ -14,16 +18,28 @@ pub fn now_ms() -> u64 {
 /// A point of a clock that never goes back.
 #[must_use]
 pub fn monotonic() -> Instant {
-    #[allow(clippy::disallowed_methods, reason = "this is the one clock")]
-    let now = Instant::now();
-    now
+    #[cfg(feature = "proof")]
+    if let Some(now) = crate::proof::time::monotonic() {
+        return now;
+    }
+    of_machine()
+}
+
+/// What [`monotonic`] is where no simulator moves it.
+#[allow(clippy::disallowed_methods, reason = "this is the one clock")]
+pub(crate) fn of_machine() -> Instant {
+    Instant::now()
 }
 
 /// Milliseconds since this was first asked, on the clock that never goes back.
 #[must_use]
 pub fn monotonic_ms() -> u64 {
+    #[cfg(feature = "proof")]
+    if let Some(now) = crate::proof::time::monotonic_ms() {
+        return now;
+    }
     static START: OnceLock<Instant> = OnceLock::new();
-    whole_ms(START.get_or_init(monotonic).elapsed())
+    whole_ms(START.get_or_init(of_machine).elapsed())
 }
 
 /// Whole milliseconds of a duration, at most [`u64::MAX`].

@@ -38,6 +38,7 @@
 //! | [`server`] | QUIC, threads, sessions, fan-out; translates between wire, core and store | decide |
 //! | [`client`] | the public library: connect, outbox, inbox, pages | know the server or the store |
 //! | [`cli`] | one file a command; one that prints | know frames or streams |
+//! | [`proof`] | deliberate faults and a clock to move, for tests alone | anything, in a release build |
 //! | [`config`], [`telemetry`] | settings from file, flags and environment; logs without secrets | |
 //!
 //! Dependencies point downwards only: `ids, limits, clock ← wire, core, disk ← store ← server ← cli`, and `wire, core,
@@ -116,6 +117,7 @@ pub mod core;
 pub mod disk;
 pub mod ids;
 pub mod limits;
+pub mod proof;
 pub mod server;
 pub mod store;
 pub mod telemetry;

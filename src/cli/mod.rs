@@ -48,6 +48,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return output::usage(&error),
     };
+    #[cfg(feature = "proof")]
+    crate::proof::from_environment();
     let context = Context::new(cli.common);
     match run(&context, &cli.command) {
         Ok(exit) => exit,

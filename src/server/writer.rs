@@ -20,6 +20,7 @@ use crate::core::rows::Write;
 use crate::core::state::State;
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
 use crate::limits;
+use crate::proof::{self, Wrong};
 use crate::server::applier::{End, Frames};
 use crate::server::opening::{Found, OpenError, Place};
 use crate::server::preparing::Preparing;
@@ -258,8 +259,14 @@ impl Writer {
             return Ok(BTreeMap::new());
         }
         let kept = translate::kept(&self.writes, log.next())?;
+        if proof::is(Wrong::AnswerBeforeSync) {
+            // Late: when the next frame comes.
+            log.sync()?;
+        }
         let lsn = log.append(&kept.ops)?;
-        log.sync()?;
+        if !proof::is(Wrong::AnswerBeforeSync) {
+            log.sync()?;
+        }
         let frame = Arc::new(Frame { lsn, ops: kept.ops });
         self.view.publish(&self.writes, Arc::clone(&frame));
         frames.push(frame);

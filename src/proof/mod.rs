@@ -1,0 +1,108 @@
+//! What only proofs need: wrong builds that are switched on at run time, and a clock that a simulator moves.
+//!
+//! Without the feature `proof`, which tests alone switch on, [`is`] is constantly false and the clock is the machine's:
+//! nothing of this is in a release build.
+
+#[cfg(feature = "proof")]
+mod switched;
+#[cfg(feature = "proof")]
+pub mod time;
+
+#[cfg(feature = "proof")]
+pub use switched::{from_environment, is, set};
+
+/// A deliberate fault. Each breaks one rule that a promise rests on, so that a test can show that the proofs see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wrong {
+    /// Answers leave before their frame is synced.
+    AnswerBeforeSync,
+    /// A resend is answered before what it repeats is durable.
+    ResendBeforeDurable,
+    /// The head is published before its frame is durable.
+    HeadBeforeDurable,
+    /// A send that comes again is stored again.
+    NoDedup,
+    /// Whether the sender may send is asked before whether it has sent.
+    DedupAfterAuthorisation,
+    /// An ack above what was handed is taken as it is.
+    AckBeyondHanded,
+    /// What a page plans counts as handed, not what of it was written.
+    HandedByPagePlanned,
+    /// A member sees one item before the join.
+    IntervalOffByOne,
+    /// An open leaves out a frame of the log.
+    FrameSkippedAtOpen,
+    /// A valid frame behind the cut of the log stays where it is.
+    StaleFrameKept,
+    /// Frames are applied over an index that holds less than was recorded.
+    RolledBackIndexKept,
+    /// The overlay forgets an entry before its frame is applied.
+    OverlayDroppedEarly,
+    /// The log holds a row that means something else after each replay.
+    RelativeOp,
+    /// What does not continue what was handed is pushed all the same.
+    PushWithGap,
+    /// After a restart a msgid is given again.
+    MsgidReused,
+    /// An entry leaves the outbox before its answer came.
+    OutboxDroppedEarly,
+    /// A cursor is answered before it is durable.
+    CursorBeforeDurable,
+    /// A send is decided although an earlier one of its device was refused for now.
+    SendOvertakes,
+}
+
+impl Wrong {
+    /// All of them.
+    pub const ALL: [Wrong; 18] = [
+        Wrong::AnswerBeforeSync,
+        Wrong::ResendBeforeDurable,
+        Wrong::HeadBeforeDurable,
+        Wrong::NoDedup,
+        Wrong::DedupAfterAuthorisation,
+        Wrong::AckBeyondHanded,
+        Wrong::HandedByPagePlanned,
+        Wrong::IntervalOffByOne,
+        Wrong::FrameSkippedAtOpen,
+        Wrong::StaleFrameKept,
+        Wrong::RolledBackIndexKept,
+        Wrong::OverlayDroppedEarly,
+        Wrong::RelativeOp,
+        Wrong::PushWithGap,
+        Wrong::MsgidReused,
+        Wrong::OutboxDroppedEarly,
+        Wrong::CursorBeforeDurable,
+        Wrong::SendOvertakes,
+    ];
+
+    /// Its name in [`from_environment`]'s variable.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Wrong::AnswerBeforeSync => "answer-before-sync",
+            Wrong::ResendBeforeDurable => "resend-before-durable",
+            Wrong::HeadBeforeDurable => "head-before-durable",
+            Wrong::NoDedup => "no-dedup",
+            Wrong::DedupAfterAuthorisation => "dedup-after-authorisation",
+            Wrong::AckBeyondHanded => "ack-beyond-handed",
+            Wrong::HandedByPagePlanned => "handed-by-page-planned",
+            Wrong::IntervalOffByOne => "interval-off-by-one",
+            Wrong::FrameSkippedAtOpen => "frame-skipped-at-open",
+            Wrong::StaleFrameKept => "stale-frame-kept",
+            Wrong::RolledBackIndexKept => "rolled-back-index-kept",
+            Wrong::OverlayDroppedEarly => "overlay-dropped-early",
+            Wrong::RelativeOp => "relative-op",
+            Wrong::PushWithGap => "push-with-gap",
+            Wrong::MsgidReused => "msgid-reused",
+            Wrong::OutboxDroppedEarly => "outbox-dropped-early",
+            Wrong::CursorBeforeDurable => "cursor-before-durable",
+            Wrong::SendOvertakes => "send-overtakes",
+        }
+    }
+}
+
+/// Whether this fault is switched on: never, in a build without the feature `proof`.
+#[cfg(not(feature = "proof"))]
+pub(crate) const fn is(_wrong: Wrong) -> bool {
+    false
+}
