@@ -5,6 +5,7 @@
 
 use crate::core::rows::{Interval, MemberRow, Policy};
 use crate::ids::MessageId;
+use crate::proof::{self, Wrong};
 
 /// Consecutive msgids, first and last included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +35,7 @@ impl Interval {
     /// What this stay makes visible of a group with this head.
     fn span(&self, head: MessageId) -> Span {
         let first = match self.policy {
+            Policy::FromJoin if proof::is(Wrong::IntervalOffByOne) => self.joined.previous(),
             Policy::FromJoin => self.joined,
             Policy::FullHistory => MessageId::new(1),
         };

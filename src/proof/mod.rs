@@ -26,27 +26,27 @@ pub enum Wrong {
     DedupAfterAuthorisation,
     /// An ack above what was handed is taken as it is.
     AckBeyondHanded,
-    /// What a page plans counts as handed, not what of it was written.
+    /// With the opening of a page everything above it counts as handed, not what of it was written.
     HandedByPagePlanned,
-    /// A member sees one item before the join.
+    /// A member sees the item before the join too.
     IntervalOffByOne,
-    /// An open leaves out a frame of the log.
+    /// An open leaves out what the last frame of the log holds, where it has to put that into the index.
     FrameSkippedAtOpen,
-    /// A valid frame behind the cut of the log stays where it is.
+    /// What lies behind the cut of the log stays where it is, and is in the way of what is written later.
     StaleFrameKept,
-    /// Frames are applied over an index that holds less than was recorded.
+    /// An index that holds less than was recorded is taken for one that holds that, and frames are applied over it.
     RolledBackIndexKept,
     /// The overlay forgets an entry before its frame is applied.
     OverlayDroppedEarly,
-    /// The log holds a row that means something else after each replay.
+    /// A cursor in the log means one step from what the index holds, so that each replay ends elsewhere.
     RelativeOp,
     /// What does not continue what was handed is pushed all the same.
     PushWithGap,
-    /// After a restart a msgid is given again.
+    /// A start forgets the last item of a group, where no cursor and no send names it: its msgid is given again.
     MsgidReused,
-    /// An entry leaves the outbox before its answer came.
+    /// What was attempted on a connection that was lost leaves the outbox, though no answer came.
     OutboxDroppedEarly,
-    /// A cursor is answered before it is durable.
+    /// A cursor is answered when its ack comes, before it is durable.
     CursorBeforeDurable,
     /// A send is decided although an earlier one of its device was refused for now.
     SendOvertakes,

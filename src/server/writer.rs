@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 use crate::clock;
 use crate::core::command::{Answer, Command, Event, Storage};
 use crate::core::rows::Write;
-use crate::core::state::State;
+use crate::core::state::{Applied, State};
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
 use crate::limits;
 use crate::proof::{self, Wrong};
@@ -280,9 +280,13 @@ impl Writer {
         }
         self.state.set_storage(self.room.storage());
         let applied = self.state.apply(&self.view.read().tables, command, now_ms);
+        let is_early = proof::is(Wrong::ResendBeforeDurable) && is_resend(&applied);
         self.bytes += applied.writes.iter().map(translate::weight).sum::<usize>();
         self.writes.extend(applied.writes);
         self.events.extend(applied.events);
+        if is_early {
+            return reply.give(Outcome::Decided(applied.answer));
+        }
         self.answers.push((reply, applied.answer));
     }
 
@@ -294,6 +298,13 @@ impl Writer {
         for (group, msgid) in entries {
             let entry = waiting.entries.entry(group).or_insert(msgid);
             *entry = (*entry).max(msgid);
+        }
+        if proof::is(Wrong::CursorBeforeDurable) {
+            let tables = &self.view.read().tables;
+            let durable =
+                |group| tables.cursor(group, waiting.session.user, device).map_or(MessageId::ZERO, |row| row.msgid);
+            let moved = waiting.entries.iter().map(|(group, msgid)| (*group, durable(*group).max(*msgid))).collect();
+            waiting.session.acked(Outcome::Decided(Answer::Cursors { moved, refused: Vec::new() }));
         }
         self.acks_since.get_or_insert(now);
     }
@@ -343,6 +354,12 @@ impl Writer {
         self.sends.clear();
         self.bytes = 0;
     }
+}
+
+/// Whether this answers a send that was decided before.
+fn is_resend(applied: &Applied) -> bool {
+    let stores = applied.writes.iter().any(|write| matches!(write, Write::Item(_)));
+    matches!(applied.answer, Answer::Sent { .. }) && !stores
 }
 
 /// Loops over the machine until every sender of commands is gone or the index is in doubt, then seals the log. Whoever

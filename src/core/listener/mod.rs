@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::core::visible::Span;
 use crate::ids::{GroupId, MessageId};
 use crate::limits::NEAR_HEAD_ITEMS;
+use crate::proof::{self, Wrong};
 
 use credit::Credit;
 
@@ -247,8 +248,9 @@ impl Listener {
         let mut acked = BTreeMap::new();
         for (group, msgid) in entries.iter().copied() {
             let handed = self.state(group, sight).map_or(MessageId::ZERO, |state| state.handed);
+            let at_most = if proof::is(Wrong::AckBeyondHanded) { msgid } else { handed };
             let highest: &mut MessageId = acked.entry(group).or_default();
-            *highest = msgid.min(handed).max(*highest);
+            *highest = msgid.min(at_most).max(*highest);
         }
         self.credit.acked(&acked, moment);
         self.catch_up_all(sight, effects);
@@ -320,7 +322,7 @@ impl Listener {
             let from = items.partition_point(|item| item.msgid < span.first);
             let until = items.partition_point(|item| item.msgid <= span.last);
             let run = items.get(from..until).unwrap_or_default();
-            let continues = run.first().is_some_and(|item| item.msgid == span.first);
+            let continues = run.first().is_some_and(|item| item.msgid == span.first || proof::is(Wrong::PushWithGap));
             let pushed = if continues { self.spend(group, run, moment) } else { None };
             let Some(end) = pushed else {
                 complete = false;

@@ -5,6 +5,7 @@
 
 use crate::core::listener::{Effect, Listener, Sight};
 use crate::ids::{GroupId, MessageId};
+use crate::proof::{self, Wrong};
 
 /// How a page was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +50,11 @@ impl Listener {
         }
         state.handed = state.handed.min(after);
         state.pages += 1;
-        Some(Page { group, pull, written_to: state.handed })
+        let page = Page { group, pull, written_to: state.handed };
+        if proof::is(Wrong::HandedByPagePlanned) {
+            state.handed = sight.head(group).max(state.handed);
+        }
+        Some(page)
     }
 
     /// Rows of a page were written, this one the last: everything visible up to there.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Change, Entry, Outbox, Settled};
 use crate::ids::{ClientSeq, GroupId, MessageId, Tag};
 use crate::limits::{SENDS_UNANSWERED_BYTES_MAX, SENDS_UNANSWERED_MAX};
+use crate::proof::{self, Wrong};
 
 /// An answer to a send, in the words of the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,11 +78,15 @@ impl Drain {
         self.bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
         self.not_before = 0;
         self.pauses = 0;
+        let mut changes = Vec::new();
+        if proof::is(Wrong::OutboxDroppedEarly) {
+            let attempted = outbox.entries().filter(|(_, entry)| entry.attempted);
+            changes.extend(attempted.map(|(seq, _)| Change::Settled(seq, Settled::Withdrawn)));
+        }
         let used_by_others = outbox.entries().any(|(seq, entry)| !entry.attempted && seq <= highest);
         if highest <= outbox.highest() && !used_by_others {
-            return Vec::new();
+            return changes;
         }
-        let mut changes = Vec::new();
         if highest > outbox.highest() {
             changes.push(Change::Highest(highest));
         }

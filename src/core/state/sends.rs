@@ -10,6 +10,7 @@ use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
 use crate::ids::{ClientSeq, DeviceId, GroupId, UserId};
 use crate::limits::SENDS_UNANSWERED_MAX;
+use crate::proof::{self, Wrong};
 
 impl Decision<'_> {
     pub(super) fn send(&mut self, send: SendCommand) -> Decided {
@@ -21,7 +22,11 @@ impl Decision<'_> {
         let mut window = SendWindow { lowest: before.lowest.max(send.lowest), highest: before.highest };
         self.turns.arrived(send.device, send.seq, window.lowest);
         let (device, seq) = (send.device, send.seq);
-        let is_fresh = seq >= window.lowest && seq > window.highest;
+        let is_new = seq > window.highest || proof::is(Wrong::NoDedup);
+        let is_fresh = seq >= window.lowest && is_new;
+        if !is_fresh && proof::is(Wrong::DedupAfterAuthorisation) {
+            self.current_member(send.group, user)?;
+        }
         if is_fresh && !self.may_grow() {
             self.turns.hold_from(device, seq);
             return Err(Refusal::StorageFull);
@@ -42,7 +47,7 @@ impl Decision<'_> {
         if decided.as_ref().is_err_and(|refusal| refusal.is_not_done()) {
             self.turns.hold_from(device, seq);
         } else if is_fresh {
-            window.highest = seq;
+            window.highest = window.highest.max(seq);
         }
         if window != before {
             self.put(Write::SendWindow(device, window));
@@ -69,7 +74,7 @@ impl Decision<'_> {
         if send.seq.value() - window.lowest.value() >= SENDS_UNANSWERED_MAX {
             return Err(Refusal::WindowFull);
         }
-        if self.turns.is_out_of_turn(send.device, send.seq) {
+        if self.turns.is_out_of_turn(send.device, send.seq) && !proof::is(Wrong::SendOvertakes) {
             return Err(Refusal::OutOfTurn);
         }
         self.use_up(user, Limited::Sends, 1, self.settings.sends)?;

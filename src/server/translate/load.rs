@@ -11,6 +11,7 @@ use crate::core::rows::{
 };
 use crate::core::tables::Tables;
 use crate::ids::{ClientSeq, GroupId, MessageId, UserId};
+use crate::proof::{self, Wrong};
 use crate::server::translate::kept::{KeptError, meta_name};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::keys;
@@ -76,7 +77,10 @@ pub(crate) fn load(engine: &dyn Engine) -> Result<Tables, LoadError> {
         }
     }
     for (group, users) in members(&tables) {
-        if let Some(item) = last_item(engine, group)? {
+        if let Some(mut item) = last_item(engine, group)? {
+            if proof::is(Wrong::MsgidReused) && named.get(&group).is_none_or(|named| *named < item.msgid) {
+                item.msgid = item.msgid.previous();
+            }
             tables.load(Write::Item(item));
         }
         for user in users {

@@ -6,6 +6,7 @@
 //! is applied or served that the disk may not hold.
 
 use crate::ids::Lsn;
+use crate::proof::{self, Wrong};
 use crate::store::error::StoreError;
 use crate::store::log::append::{LogWriter, Place};
 use crate::store::log::frame;
@@ -33,6 +34,9 @@ impl Survey {
             self.recovery.rewritten += 1;
         }
         for rest in std::mem::take(&mut self.rests) {
+            if proof::is(Wrong::StaleFrameKept) {
+                continue;
+            }
             self.write(rest.segment, rest.from, &vec![0; rest.bytes])?;
             self.recovery.cut_bytes += u64::try_from(rest.bytes).unwrap_or(u64::MAX);
         }
@@ -64,6 +68,11 @@ impl SettledLog {
     /// What was found and done.
     pub(crate) fn recovery(&self) -> Recovery {
         self.survey.recovery
+    }
+
+    /// The last frame.
+    pub(crate) fn last(&self) -> Lsn {
+        self.survey.last
     }
 
     /// Bytes up to its end.

@@ -16,13 +16,15 @@ use std::sync::Arc;
 
 use crate::disk::SharedDisk;
 use crate::ids::Lsn;
-use crate::store::engine::{Engine, EngineError, Index};
+use crate::proof::{self, Wrong};
+use crate::store::engine::{Engine, EngineError, Index, Op};
 use crate::store::error::StoreError;
 use crate::store::flushed::Flushed;
 use crate::store::format::StoreId;
 use crate::store::log::{self, Frame, LogOptions, SettledLog, Survey};
 use crate::store::open::space::{self, Old};
 use crate::store::open::told::{Progress, Reason};
+use crate::store::records::CursorRecord;
 use crate::store::tree::Tree;
 
 /// So many attempts to open the index may end without a word (a hang, an abort, a kill) before it is rebuilt.
@@ -98,7 +100,7 @@ impl Opening<'_> {
         };
         self.flushed.record_opened(recorded, opens)?;
         survey.check_reaches(applied, "holds it")?;
-        if applied < recorded {
+        if applied < recorded && !proof::is(Wrong::RolledBackIndexKept) {
             return self.doubt(Reason::Behind { applied, recorded });
         }
         Ok(Ok(engine))
@@ -131,7 +133,10 @@ impl Opening<'_> {
     fn fill_from(&mut self, engine: Arc<dyn Engine>, log: &SettledLog) -> Result<Filled, StoreError> {
         // What a rebuild set aside before it was interrupted right at its end.
         self.remove_old();
-        let after = engine.applied()?;
+        let mut after = engine.applied()?;
+        if proof::is(Wrong::RolledBackIndexKept) {
+            after = after.max(self.recorded());
+        }
         let held_bytes_max = self.held_bytes_max;
         let Opening { disk, folder, flushed, progress, .. } = self;
         fill(engine, log, after, progress, &mut |engine, lsn| {
@@ -206,7 +211,13 @@ fn fill(
 ) -> Result<Filled, StoreError> {
     let mut told = 0;
     let mut messages = 0;
-    let frames = log.replay(after, &mut |frame, segment, segments| {
+    let frames = log.replay(after, &mut |mut frame, segment, segments| {
+        if proof::is(Wrong::FrameSkippedAtOpen) && frame.lsn == log.last() {
+            frame.ops.clear();
+        }
+        if proof::is(Wrong::RelativeOp) {
+            cursors_as_steps(&*engine, &mut frame.ops)?;
+        }
         engine.apply(frame.lsn, &frame.ops)?;
         messages += messages_in(&frame);
         make_room(&*engine, frame.lsn)?;
@@ -217,6 +228,18 @@ fn fill(
         Ok(())
     })?;
     Ok(Filled { engine, frames, messages })
+}
+
+/// A deliberate fault: reads a cursor in the log as one step from where the index has it, not as where it stands.
+fn cursors_as_steps(engine: &dyn Engine, ops: &mut [Op]) -> Result<(), StoreError> {
+    for op in ops.iter_mut().filter(|op| op.tree == Tree::Cursors) {
+        let held = engine.get(op.tree, &op.key)?;
+        if let Some(Ok(mut cursor)) = held.map(|held| CursorRecord::decode(&held)) {
+            cursor.msgid = cursor.msgid.next();
+            op.value = Some(cursor.encode());
+        }
+    }
+    Ok(())
 }
 
 fn messages_in(frame: &Frame) -> u64 {
