@@ -1,36 +1,23 @@
 //! The thread that applies durable frames to the index, behind the writer, and flushes and recycles it.
 //!
-//! It is the only mutator and the only flusher of the index. What it has applied, the overlay forgets. Frames wait for it
-//! while the index is flushed or recycled, and commits go on; only when so many bytes wait that the overlay has to be
-//! bounded, the writer waits too. A failure is doubt about the index, and the end of this thread; one that hangs is left
-//! behind.
+//! It loops over [`Applying`], and is the only mutator and the only flusher of the index. Frames wait for it while the
+//! index is flushed or recycled, and commits go on; only when so many bytes wait that the overlay has to be bounded, the
+//! writer waits too. A failure is doubt about the index, and the end of this thread; one that hangs is left behind.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tracing::{debug, warn};
-
 use crate::clock;
 use crate::limits;
-use crate::server::room::Room;
-use crate::server::watchdog::{Watchdog, Work};
-use crate::store::applier::{Applier, ApplyError, Checkpoint, Due};
+use crate::server::applying::{Applying, End, weight};
+use crate::server::watchdog::Watchdog;
+use crate::store::applier::ApplyError;
 use crate::store::log::Frame;
-use crate::store::overlay::Overlay;
 
 /// How often who waits for the applier looks whether the index is in doubt, so that the wait is in vain.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-
-/// How the thread ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// With everything applied.
-    Applied,
-    /// With everything applied, durable, and recorded as that.
-    Flushed,
-}
 
 /// The writer's end of the queue of durable frames.
 pub(crate) struct Frames {
@@ -63,12 +50,6 @@ enum Next {
     Frame(Arc<Frame>),
     Idle,
     End(End),
-}
-
-/// What a frame takes in the overlay.
-fn weight(frame: &Frame) -> usize {
-    let row = |value: usize| value.saturating_add(limits::OVERLAY_ROW_BYTES);
-    frame.ops.iter().map(|op| op.key.len() + row(op.value.as_ref().map_or(0, bytes::Bytes::len))).sum()
 }
 
 impl Queue {
@@ -116,19 +97,13 @@ impl Queue {
 
 impl Frames {
     /// Starts the thread. At so many bytes that wait, [`Frames::push`] waits too.
-    pub(crate) fn start(
-        applier: Applier,
-        overlay: Overlay,
-        watchdog: &Arc<Watchdog>,
-        room: &Arc<Room>,
-        bytes_max: usize,
-    ) -> std::io::Result<Frames> {
+    pub(crate) fn start(applying: Applying, bytes_max: usize) -> std::io::Result<Frames> {
         let queue = Arc::new(Queue { bytes_max, ..Queue::default() });
-        let ended = Ended { queue: Arc::clone(&queue), watchdog: Arc::clone(watchdog) };
+        let watchdog = Arc::clone(applying.watchdog());
+        let ended = Ended { queue: Arc::clone(&queue), watchdog: Arc::clone(&watchdog) };
         let thread = std::thread::Builder::new().name("applier".to_owned());
-        let room = Arc::clone(room);
-        let thread = thread.spawn(move || run(applier, &overlay, &room, &ended))?;
-        Ok(Frames { queue, watchdog: Arc::clone(watchdog), thread })
+        let thread = thread.spawn(move || run(applying, &ended))?;
+        Ok(Frames { queue, watchdog, thread })
     }
 
     /// Hands a frame over; waits where too much waits already, though not for an index in doubt. Never called by a task.
@@ -174,59 +149,27 @@ impl Drop for Ended {
     }
 }
 
-fn run(applier: Applier, overlay: &Overlay, room: &Room, ended: &Ended) {
-    if let Err(failure) = apply(applier, overlay, room, &ended.queue, &ended.watchdog) {
+fn run(applying: Applying, ended: &Ended) {
+    if let Err(failure) = apply(applying, &ended.queue) {
         ended.watchdog.doubt.raise(&failure);
     }
 }
 
-fn apply(
-    mut applier: Applier,
-    overlay: &Overlay,
-    room: &Room,
-    queue: &Queue,
-    watchdog: &Watchdog,
-) -> Result<(), ApplyError> {
-    let pulse = &watchdog.applier;
+fn apply(mut applying: Applying, queue: &Queue) -> Result<(), ApplyError> {
     let mut done = 0;
     loop {
-        let next = queue.next(done, applier.due_at());
+        let next = queue.next(done, applying.due_at());
         done = 0;
         let now = clock::monotonic();
         match next {
             Next::Frame(frame) => {
-                let applied = pulse.during(Work::Applying, || applier.step(&frame, now))?;
-                overlay.forget(applied);
+                applying.frame(&frame, now)?;
                 done = weight(&frame);
             }
             Next::Idle => {}
-            Next::End(End::Applied) => return Ok(()),
-            Next::End(End::Flushed) if !room.may_checkpoint() => {
-                warn!("there is no room to make the index durable: the next start reads the end of the log again");
-                applier.leave();
-                return Ok(());
-            }
-            Next::End(End::Flushed) => {
-                told("flushed", now, pulse.during(Work::Flushing, || applier.finish())?);
-                return Ok(());
-            }
+            Next::End(end) => return applying.end(end, now),
         }
-        match applier.due(now) {
-            Due::Nothing => {}
-            // A flush that fails for want of room would cost the index.
-            Due::Checkpoint | Due::Recycling if !room.may_checkpoint() => applier.postpone(now),
-            Due::Checkpoint => told("flushed", now, pulse.during(Work::Flushing, || applier.checkpoint(now))?),
-            Due::Recycling => told("recycled", now, pulse.during(Work::Recycling, || applier.recycle(now))?),
-        }
-        room.checkpoint_takes(applier.checkpoint_room());
-    }
-}
-
-fn told(what: &str, since: Instant, checkpoint: Checkpoint) {
-    let took = clock::monotonic().saturating_duration_since(since);
-    debug!(lsn = %checkpoint.flushed, ms = clock::whole_ms(took), "the index was {what}");
-    if let Some(failure) = checkpoint.unrecorded {
-        warn!(error = %failure, "how far the index is durable could not be recorded; it is tried again");
+        applying.carry_out(applying.due(now), now)?;
     }
 }
 

@@ -13,6 +13,16 @@ use tracing::error;
 
 use crate::store::applier::Record;
 
+/// Who records a doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recording {
+    /// A thread of its own, for which nobody waits.
+    ByThread,
+    /// Whoever raises it, before it goes on.
+    #[cfg(test)]
+    ByHand,
+}
+
 /// Whether the index is in doubt.
 pub(crate) struct Doubt {
     /// The same as `why` having a value, for those who ask with each batch.
@@ -20,6 +30,7 @@ pub(crate) struct Doubt {
     why: watch::Sender<Option<String>>,
     /// Whether recording it has come to an end, in whatever way.
     recorded: watch::Sender<bool>,
+    recording: Recording,
     record: Mutex<Option<Record>>,
     /// The index was made from the log when this server started.
     made_now: AtomicBool,
@@ -28,7 +39,18 @@ pub(crate) struct Doubt {
 impl Doubt {
     /// No doubt.
     pub(crate) fn none() -> Doubt {
+        Doubt::recorded_so(Recording::ByThread)
+    }
+
+    /// No doubt; one that is raised is recorded before whoever raises it goes on.
+    #[cfg(test)]
+    pub(crate) fn none_by_hand() -> Doubt {
+        Doubt::recorded_so(Recording::ByHand)
+    }
+
+    fn recorded_so(recording: Recording) -> Doubt {
         Doubt {
+            recording,
             raised: AtomicBool::new(false),
             why: watch::Sender::new(None),
             recorded: watch::Sender::new(false),
@@ -99,6 +121,11 @@ impl Doubt {
             }
             recorded.send_replace(true);
         };
+        match self.recording {
+            #[cfg(test)]
+            Recording::ByHand => return body(),
+            Recording::ByThread => {}
+        }
         if let Err(failure) = std::thread::Builder::new().name("doubt".to_owned()).spawn(body) {
             error!(error = %failure, "the doubt about the index could not be recorded: no thread starts");
             self.recorded.send_replace(true);

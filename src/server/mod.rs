@@ -9,7 +9,11 @@
 mod acks;
 pub mod admission;
 mod applier;
+mod applying;
 pub mod auth;
+mod beside;
+#[cfg(test)]
+mod byhand;
 mod connection;
 mod control;
 mod dispatch;

@@ -8,6 +8,7 @@ use crate::clock;
 use crate::core::tables::Tables;
 use crate::disk::SharedDisk;
 use crate::limits;
+use crate::server::beside::Beside;
 use crate::server::translate::{self, LoadError};
 use crate::store::applier::{Applier, Pace, Record};
 use crate::store::engine::{EngineError, Index};
@@ -70,6 +71,8 @@ pub(crate) struct Place {
     pub(crate) segment_bytes: u64,
     /// Its index.
     pub(crate) index: IndexOptions,
+    /// How the work beside its writer is done.
+    pub(crate) beside: Arc<dyn Beside>,
 }
 
 /// An open store with its resident rows.

@@ -21,9 +21,9 @@ use crate::core::state::{Applied, State};
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
 use crate::limits;
 use crate::proof::{self, Wrong};
-use crate::server::applier::{End, Frames};
+use crate::server::applying::{Applying, End};
+use crate::server::beside::Begun;
 use crate::server::opening::{Found, OpenError, Place};
-use crate::server::preparing::Preparing;
 use crate::server::request::{Outcome, Recipient, Reply, Request};
 use crate::server::room::Room;
 use crate::server::rows::Rows;
@@ -88,16 +88,14 @@ struct WaitingAcks {
     entries: BTreeMap<GroupId, MessageId>,
 }
 
-/// What is open: the log, the queue to the index, and what makes segments ahead. Gone while the store has to be opened
-/// anew.
+/// What is open: the log, and what goes on beside it. Gone while the store has to be opened anew.
 pub(crate) struct Open {
     log: LogWriter,
-    frames: Frames,
-    preparing: Preparing,
+    beside: Box<dyn Begun>,
 }
 
 impl Open {
-    /// Starts what goes with a log.
+    /// Begins what goes with a log.
     pub(crate) fn start(
         log: LogWriter,
         applier: Applier,
@@ -106,17 +104,14 @@ impl Open {
         room: &Arc<Room>,
         place: &Place,
     ) -> std::io::Result<Open> {
-        watchdog.doubt.record_in(applier.record().clone());
-        let preparing = Preparing::start(log.preparer())?;
-        let overlay = view.read().overlay.clone();
-        let frames = Frames::start(applier, overlay, watchdog, room, place.index.waiting_bytes_max)?;
-        Ok(Open { log, frames, preparing })
+        let applying = Applying::new(applier, view.read().overlay.clone(), room, watchdog);
+        let beside = place.beside.begin(log.preparer(), applying, place.index.waiting_bytes_max)?;
+        Ok(Open { log, beside })
     }
 
     /// Ends all of it, the log last, as it holds the folder's lock.
     fn finish(self, end: End) {
-        self.preparing.finish();
-        self.frames.finish(end);
+        self.beside.finish(end);
         drop(self.log);
     }
 }
@@ -239,7 +234,7 @@ impl Writer {
         if let Ok(lsn) = sealed
             && lsn > before
         {
-            open.frames.push(Arc::new(Frame { lsn, ops: Vec::new() }));
+            open.beside.push(Arc::new(Frame { lsn, ops: Vec::new() }));
         }
         Some(sealed.map(drop))
     }
@@ -254,7 +249,7 @@ impl Writer {
     /// Makes the batch durable, then publishes it. A batch without writes (all resends or refusals) needs no frame:
     /// everything it answers was durable before it.
     fn keep(&mut self) -> Result<BTreeMap<GroupId, Rows>, WriteError> {
-        let Some(Open { log, frames, .. }) = self.open.as_mut() else { return Ok(BTreeMap::new()) };
+        let Some(Open { log, beside }) = self.open.as_mut() else { return Ok(BTreeMap::new()) };
         if self.writes.is_empty() {
             return Ok(BTreeMap::new());
         }
@@ -269,7 +264,7 @@ impl Writer {
         }
         let frame = Arc::new(Frame { lsn, ops: kept.ops });
         self.view.publish(&self.writes, Arc::clone(&frame));
-        frames.push(frame);
+        beside.push(frame);
         self.log_bytes.store(log.disk_bytes(), Ordering::Relaxed);
         Ok(kept.items)
     }

@@ -4,11 +4,13 @@ use super::*;
 use crate::disk::SharedDisk;
 use crate::disk::simulated::SimulatedDisk;
 use crate::ids::Lsn;
-use crate::store::applier::{Pace, Record};
+use crate::server::room::Room;
+use crate::store::applier::{Applier, Pace, Record};
 use crate::store::engine::{Engine, Op};
 use crate::store::faulty::{Fault, FaultyEngine};
 use crate::store::flushed::{Flushed, Known};
 use crate::store::format::StoreId;
+use crate::store::overlay::Overlay;
 use crate::store::tree::Tree;
 
 const LONG: Duration = Duration::from_secs(3_600);
@@ -40,11 +42,11 @@ impl World {
         record.record(Lsn::ZERO).unwrap();
         let record = Record::new(Some(record));
         let (engine, watchdog) = (Arc::new(FaultyEngine::new()), Watchdog::new(LONG));
-        watchdog.doubt.record_in(record.clone());
         let room = Arc::new(Room::new(Arc::clone(&disk), "/data".into()));
         let door = Arc::clone(&engine) as Arc<dyn Engine>;
         let applier = Applier::new(door, record, pace, clock::monotonic()).unwrap();
-        let frames = Frames::start(applier, Overlay::new(), &watchdog, &room, 2 * weight(&frame(1))).unwrap();
+        let applying = Applying::new(applier, Overlay::new(), &room, &watchdog);
+        let frames = Frames::start(applying, 2 * weight(&frame(1))).unwrap();
         World { disk, simulated, engine, watchdog, frames }
     }
 

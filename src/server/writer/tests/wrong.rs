@@ -13,10 +13,8 @@ fn used(index: &Arc<FaultyIndex>) -> (World, DeviceId, GroupId) {
     for seq in 1..=10 {
         assert_eq!(msgid(&world.ask(send(device, seq, group))), seq + 1);
     }
-    let durable = world.view.read().durable;
-    while index.engine().applied().unwrap() < durable {
-        std::thread::yield_now();
-    }
+    world.apply_all();
+    assert_eq!(index.engine().applied().unwrap(), world.view.read().durable);
     (world, device, group)
 }
 
