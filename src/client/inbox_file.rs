@@ -18,7 +18,7 @@ use crate::disk::{SharedDisk, whole};
 use crate::ids::{GroupId, MessageId};
 
 const NAME: &str = "inbox";
-const MAGIC: [u8; 8] = *b"ggl-inb1";
+pub(super) const MAGIC: [u8; 8] = *b"ggl-inb1";
 /// A file below this is not worth making anew.
 const REWRITE_BYTES_MIN: u64 = 1024 * 1024;
 
@@ -108,6 +108,9 @@ impl InboxFile {
         let caught = self.journal.catch_up_to_write()?;
         for record in &caught.records {
             let record = decode(record).ok_or_else(|| self.journal.senseless(&"a record of an unknown kind"))?;
+            if !self.follows(&record) {
+                return Err(self.journal.senseless(&"a record that cannot follow those before it"));
+            }
             self.take_in(record);
         }
         if self.name == 0 {
@@ -115,6 +118,20 @@ impl InboxFile {
             self.journal.append(&[encode(kind::NAME, &self.name)])?;
         }
         Ok(())
+    }
+
+    /// Whether a record makes sense behind those before it: positions rise, and nothing is marked that was not given one.
+    fn follows(&self, record: &Record) -> bool {
+        match record {
+            Record::Name(name) => *name != 0,
+            Record::Next(next) => *next != u64::MAX,
+            Record::Acked(number) | Record::Handed(number) | Record::Returned(number) => *number < self.next,
+            Record::Group(..) => true,
+            Record::Stored(stored) => {
+                let before = self.waiting.back().map_or(self.acked, |last| last.number.max(self.acked));
+                before < stored.number && stored.number != u64::MAX
+            }
+        }
     }
 
     fn take_in(&mut self, record: Record) {

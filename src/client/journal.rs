@@ -21,6 +21,8 @@ const NUMBER_BYTES: usize = 8;
 const HEADER_BYTES: usize = MAGIC_BYTES + NUMBER_BYTES + 4;
 /// Marker, length, checksum, synced.
 const RECORD_HEAD_BYTES: usize = 20;
+/// The number of no file: of one that was not read yet.
+const NONE: u64 = 0;
 /// No record is larger: a message or an item, with room.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
@@ -52,7 +54,17 @@ impl Journal {
     /// The journal of this name in this folder; touches nothing.
     pub(super) fn new(disk: SharedDisk, folder: &Path, name: &str, magic: [u8; MAGIC_BYTES]) -> Journal {
         let path = folder.join(name);
-        Journal { disk, folder: folder.to_owned(), path, magic, number: 0, end: 0, synced: 0, last: None, file: None }
+        Journal {
+            disk,
+            folder: folder.to_owned(),
+            path,
+            magic,
+            number: NONE,
+            end: 0,
+            synced: 0,
+            last: None,
+            file: None,
+        }
     }
 
     /// Bytes that are known to be good.
@@ -139,8 +151,8 @@ impl Journal {
             return Err(self.damaged("it is of another kind or version".to_owned()));
         }
         match (crc32c::crc32c(stated).to_be_bytes() == *sum, <[u8; NUMBER_BYTES]>::try_from(number)) {
-            (true, Ok(number)) => Ok(u64::from_be_bytes(number)),
-            (false, _) | (_, Err(_)) => Err(self.damaged("its header does not check".to_owned())),
+            (true, Ok(number)) if u64::from_be_bytes(number) != NONE => Ok(u64::from_be_bytes(number)),
+            (true | false, _) => Err(self.damaged("its header does not check".to_owned())),
         }
     }
 
@@ -180,17 +192,16 @@ impl Journal {
         let (sum, head) = head.split_first_chunk::<4>()?;
         let synced = u64::from_be_bytes(head.try_into().ok()?);
         let length = u32::from_be_bytes(*length) as usize;
-        if u32::from_be_bytes(*marker) != self.marker() || length > BODY_BYTES_MAX {
+        // What was synced when a record was written lies before it.
+        if u32::from_be_bytes(*marker) != self.marker() || length > BODY_BYTES_MAX || synced > offset {
             return None;
         }
         let body = rest.get(..length)?;
         (checksum(offset, synced, body) == u32::from_be_bytes(*sum)).then_some((synced, body))
     }
 
-    /// A marker is never zero, so that zeros are no record.
     fn marker(&self) -> u32 {
-        let [a, b, c, d, ..] = self.number.to_be_bytes();
-        u32::from_be_bytes([a, b, c, d]) | 1
+        marker(self.number)
     }
 
     /// Writes these behind what was read, with one write. They are kept for certain once synced. The caller holds the
@@ -220,11 +231,18 @@ impl Journal {
         }
     }
 
+    /// Forgets what was read: the next reading begins anew.
+    pub(super) fn forget(&mut self) {
+        self.number = NONE;
+        self.file = None;
+    }
+
     /// Cuts what was written behind this byte, and forgets what was read: the next reading begins anew.
     pub(super) fn go_back(&mut self, end: u64) -> Result<(), ProfileError> {
-        self.number = 0;
         self.synced = self.synced.min(end);
-        let Some(mut file) = self.file.take() else { return Ok(()) };
+        let file = self.file.take();
+        self.forget();
+        let Some(mut file) = file else { return Ok(()) };
         if file.len()? > end { Ok(file.set_len(end)?) } else { Ok(()) }
     }
 
@@ -235,7 +253,7 @@ impl Journal {
         whole::remove(self.disk.as_ref(), &beside)?;
         let old = (self.number, self.synced);
         self.synced = HEADER_BYTES as u64;
-        self.number = random_number().map_err(ProfileError::Disk)?;
+        self.number = random_number().map_err(ProfileError::Disk)?.max(NONE + 1);
         let mut bytes = [self.magic.as_slice(), &self.number.to_be_bytes()].concat();
         bytes.extend(crc32c::crc32c(&bytes).to_be_bytes());
         bytes.extend(self.framed(bodies, HEADER_BYTES as u64));
@@ -269,11 +287,7 @@ impl Journal {
     fn framed(&self, bodies: &[Vec<u8>], mut offset: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(bodies.iter().map(|body| RECORD_HEAD_BYTES + body.len()).sum());
         for body in bodies {
-            bytes.extend(self.marker().to_be_bytes());
-            bytes.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
-            bytes.extend(checksum(offset, self.synced, body).to_be_bytes());
-            bytes.extend(self.synced.to_be_bytes());
-            bytes.extend(body);
+            put_record(&mut bytes, self.marker(), offset, self.synced, body);
             offset += (RECORD_HEAD_BYTES + body.len()) as u64;
         }
         bytes
@@ -287,6 +301,28 @@ impl Journal {
     pub(super) fn senseless(&self, what: &dyn std::fmt::Display) -> ProfileError {
         self.damaged(what.to_string())
     }
+}
+
+/// A marker is never zero, so that zeros are no record.
+fn marker(number: u64) -> u32 {
+    let [a, b, c, d, ..] = number.to_be_bytes();
+    u32::from_be_bytes([a, b, c, d]) | 1
+}
+
+fn put_record(bytes: &mut Vec<u8>, marker: u32, offset: u64, synced: u64, body: &[u8]) {
+    bytes.extend(marker.to_be_bytes());
+    bytes.extend(u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes());
+    bytes.extend(checksum(offset, synced, body).to_be_bytes());
+    bytes.extend(synced.to_be_bytes());
+    bytes.extend(body);
+}
+
+/// A record as it stands at this byte of the file of this number, for proofs that build such files.
+#[cfg(feature = "proof")]
+pub(super) fn framed_at(number: u64, offset: u64, synced: u64, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_record(&mut bytes, marker(number), offset, synced, body);
+    bytes
 }
 
 fn checksum(offset: u64, synced: u64, body: &[u8]) -> u32 {

@@ -18,7 +18,7 @@ use crate::disk::{Lock, SharedDisk, whole};
 use crate::ids::{ClientSeq, Epoch, GroupId, MessageId, Tag};
 
 const NAME: &str = "outbox";
-const MAGIC: [u8; 8] = *b"ggl-out1";
+pub(super) const MAGIC: [u8; 8] = *b"ggl-out1";
 const LOCK: &str = "sequence.lock";
 /// A step under the lock takes milliseconds; a disk that hangs is not waited for longer than this.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -58,6 +58,14 @@ impl OutboxFile {
         if anew {
             self.outbox = Outbox::default();
         }
+        self.apply(records).inspect_err(|_| {
+            // What makes no sense makes none the next time either: everything is read, and refused, again.
+            self.outbox = Outbox::default();
+            self.journal.forget();
+        })
+    }
+
+    fn apply(&mut self, records: &[Vec<u8>]) -> Result<Vec<Change>, ProfileError> {
         let mut changes = Vec::with_capacity(records.len());
         for record in records {
             let change = decode(record).ok_or_else(|| self.journal.senseless(&"a record of an unknown kind"))?;

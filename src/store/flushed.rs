@@ -123,9 +123,11 @@ impl Flushed {
     }
 
     fn write(&mut self, known: Known) -> Result<(), DiskError> {
-        let number = self.number + 1;
+        // Whoever counts to the end, by damage that checks, begins again with a file that holds nothing else.
+        let next = self.number.checked_add(1);
+        let number = next.unwrap_or(1);
         let slot = slot(self.store, number, known);
-        if self.known.is_none() {
+        if self.known.is_none() || next.is_none() {
             let mut bytes = vec![0; 2 * SLOT_BYTES];
             let place = place(number);
             if let Some(into) = bytes.get_mut(place..place + slot.len()) {

@@ -129,7 +129,8 @@ impl Format {
         }
         let store = value("store ").and_then(unhex).ok_or_else(|| damaged("it names no store"))?;
         let epoch = value("epoch ").and_then(unhex).ok_or_else(|| damaged("it names no epoch"))?;
-        Ok(Format { store: StoreId(store), epoch: Epoch::new(epoch) })
+        let format = Format { store: StoreId(store), epoch: Epoch::new(epoch) };
+        if format.text() == text { Ok(format) } else { Err(damaged("it says more than this version writes")) }
     }
 
     /// Reads the file of a folder; none where there is none.

@@ -112,6 +112,8 @@ pub struct Outbox {
     settled: BTreeMap<ClientSeq, Settled>,
     moved: BTreeMap<ClientSeq, ClientSeq>,
     highest: ClientSeq,
+    /// The highest number that only the beginning of a new file told of: entries that wait may have lower ones.
+    told: ClientSeq,
 }
 
 impl Outbox {
@@ -128,6 +130,9 @@ impl Outbox {
                 Ok(())
             }),
             Change::Settled(seq, settled) => self.settle(*seq, settled),
+            Change::Renumbered { from: _, to } if *to <= self.highest() => {
+                Err(Contradiction { what: "a renumbering", seq: *to })
+            }
             Change::Renumbered { from, to } => {
                 let entry = self.take(*from).ok_or(Contradiction { what: "a renumbering", seq: *from })?;
                 self.moved.values_mut().filter(|now| **now == *from).for_each(|now| *now = *to);
@@ -139,11 +144,13 @@ impl Outbox {
                 Ok(())
             }
             Change::Ended(seq, settled) => {
+                self.told = self.told.max(*seq);
                 self.end(*seq, settled);
                 Ok(())
             }
             Change::Moved { from, to } if from >= to => Err(Contradiction { what: "a renumbering", seq: *from }),
             Change::Moved { from, to } => {
+                self.told = self.told.max(*to);
                 self.moved.insert(*from, *to);
                 Ok(())
             }
@@ -191,13 +198,13 @@ impl Outbox {
     /// The highest number that is used up.
     #[must_use]
     pub fn highest(&self) -> ClientSeq {
-        self.highest
+        self.highest.max(self.told)
     }
 
     /// The lowest number that is unanswered; the next one where none is.
     #[must_use]
     pub fn lowest(&self) -> ClientSeq {
-        self.entries.keys().next().copied().unwrap_or(self.highest.next())
+        self.entries.keys().next().copied().unwrap_or(self.highest().next())
     }
 
     /// Everything that waits for its answer, in the order of sending.
@@ -262,12 +269,12 @@ impl Outbox {
         let ended = self.settled.iter().chain(&self.unknown);
         let ended = ended.map(|(seq, settled)| Change::Ended(*seq, settled.clone()));
         let waiting = self.entries.iter().map(|(seq, entry)| Change::Added(*seq, entry.clone()));
-        moved.chain(ended).chain(waiting).chain([Change::Highest(self.highest)]).collect()
+        moved.chain(ended).chain(waiting).chain([Change::Highest(self.highest())]).collect()
     }
 }
 
 impl std::fmt::Debug for Outbox {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Outbox of {} entries, highest {}", self.entries.len(), self.highest)
+        write!(out, "Outbox of {} entries, highest {}", self.entries.len(), self.highest())
     }
 }
