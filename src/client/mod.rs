@@ -95,6 +95,8 @@ mod connect;
 mod engine;
 mod error;
 mod event;
+#[cfg(feature = "proof")]
+pub mod fuzzed;
 mod handle;
 mod hello;
 mod inbox_file;

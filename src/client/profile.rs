@@ -244,7 +244,7 @@ pub(super) fn public_half(key: &Ed25519KeyPair) -> Bytes {
     Bytes::copy_from_slice(key.public_key().as_ref())
 }
 
-fn code_hash(link: &Link) -> String {
+pub(super) fn code_hash(link: &Link) -> String {
     URL_SAFE_NO_PAD.encode(digest(&SHA256, &link.code.0))
 }
 

@@ -4,6 +4,8 @@
 //! nothing of this is in a release build.
 
 #[cfg(feature = "proof")]
+pub mod input;
+#[cfg(feature = "proof")]
 mod switched;
 #[cfg(feature = "proof")]
 pub mod time;

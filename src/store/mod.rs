@@ -32,6 +32,8 @@ pub mod error;
 pub mod faulty;
 pub mod flushed;
 pub mod format;
+#[cfg(feature = "proof")]
+pub mod fuzzed;
 pub mod index;
 pub mod keys;
 pub mod log;

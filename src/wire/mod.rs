@@ -11,6 +11,8 @@ pub mod codec;
 mod document;
 mod error;
 pub mod frame;
+#[cfg(feature = "proof")]
+pub mod fuzzed;
 #[cfg(test)]
 mod golden;
 pub mod item;

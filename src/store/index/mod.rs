@@ -54,6 +54,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub use self::engine::SledEngine;
+#[cfg(feature = "proof")]
+pub(super) use self::preflight::fuzzed;
 use crate::store::engine::{Engine, EngineError, Index};
 use crate::store::format::StoreId;
 

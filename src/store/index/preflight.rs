@@ -18,6 +18,8 @@
 //! whose leaves are whole and in their places.
 
 mod frames;
+#[cfg(feature = "proof")]
+pub(in crate::store) mod fuzzed;
 mod leaves;
 
 use std::collections::{BTreeMap, BTreeSet};

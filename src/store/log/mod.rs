@@ -7,6 +7,8 @@
 
 mod append;
 mod frame;
+#[cfg(feature = "proof")]
+pub(super) mod fuzzed;
 mod segment;
 mod settle;
 mod survey;

@@ -97,7 +97,7 @@ impl Segment {
         Ok(file.sync()?)
     }
 
-    fn head(&self, store: StoreId) -> Vec<u8> {
+    pub(super) fn head(&self, store: StoreId) -> Vec<u8> {
         let mut head = Vec::with_capacity(SEGMENT_HEAD_BYTES);
         head.extend_from_slice(&MAGIC);
         head.extend_from_slice(&SEGMENT_VERSION.to_be_bytes());

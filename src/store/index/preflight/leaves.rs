@@ -159,7 +159,7 @@ impl Slabs {
 }
 
 /// The data of a slot whose checksum holds. Its length takes as many bytes as the size of the slot does.
-fn data(slot: &[u8]) -> Option<&[u8]> {
+pub(super) fn data(slot: &[u8]) -> Option<&[u8]> {
     let (checked, check) = slot.split_at_checked(slot.len().checked_sub(CRC_BYTES)?)?;
     if crc(checked) != check {
         return None;
@@ -176,7 +176,7 @@ fn data(slot: &[u8]) -> Option<&[u8]> {
     data.get(..usize::try_from(u64::from_le_bytes(number)).ok()?)
 }
 
-fn leaf(plain: &[u8]) -> Option<Leaf> {
+pub(super) fn leaf(plain: &[u8]) -> Option<Leaf> {
     let rest = &mut &*plain;
     let low_key = counted(rest)?.to_vec();
     let (has_high_key, behind) = rest.split_first()?;
