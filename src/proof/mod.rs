@@ -1,8 +1,10 @@
-//! What only proofs need: wrong builds that are switched on at run time, and a clock that a simulator moves.
+//! What only proofs need: wrong builds that are switched on at run time, and a clock and chance that a simulator sets.
 //!
 //! Without the feature `proof`, which tests alone switch on, [`is`] is constantly false and the clock is the machine's:
 //! nothing of this is in a release build.
 
+#[cfg(feature = "proof")]
+pub mod chance;
 #[cfg(feature = "proof")]
 pub mod input;
 #[cfg(feature = "proof")]

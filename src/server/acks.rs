@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quinn::RecvStream;
+use quinn::{Connection, RecvStream};
 use tokio::task::JoinSet;
 use tracing::debug;
 
@@ -17,11 +17,11 @@ use crate::wire::codec::RawFrame;
 use crate::wire::frame::{Ack, Frame, ReadMarks, Subscribe};
 
 /// Accepts streams until one of them is at fault, or the connection ends.
-pub(crate) async fn accept(shared: Arc<Shared>, session: Arc<Session>) -> Code {
+pub(crate) async fn accept(shared: Arc<Shared>, session: Arc<Session>, connection: Connection) -> Code {
     let mut readers = JoinSet::new();
     loop {
         tokio::select! {
-            accepted = session.connection.accept_uni() => match accepted {
+            accepted = connection.accept_uni() => match accepted {
                 Ok(stream) => {
                     readers.spawn(read(Arc::clone(&shared), Arc::clone(&session), stream));
                 }
@@ -40,7 +40,11 @@ async fn read(shared: Arc<Shared>, session: Arc<Session>, stream: RecvStream) ->
     let mut frames = FrameStream::new(stream);
     loop {
         match frames.next().await {
-            Ok(Some(raw)) => frame(&shared, &session, &raw).await?,
+            Ok(Some(raw)) => {
+                if let Some((command, reply)) = take(&shared, &session, &raw)? {
+                    shared.commands.submit(command, reply).await;
+                }
+            }
             Ok(None) => return Ok(()),
             Err(error) => {
                 debug!(%error, "acks stream ended");
@@ -50,24 +54,24 @@ async fn read(shared: Arc<Shared>, session: Arc<Session>, stream: RecvStream) ->
     }
 }
 
-async fn frame(shared: &Arc<Shared>, session: &Arc<Session>, raw: &RawFrame) -> Result<(), Code> {
+/// Takes one frame; what it gives is for the writer.
+pub(crate) fn take(shared: &Shared, session: &Arc<Session>, raw: &RawFrame) -> Result<Option<(Command, Reply)>, Code> {
     match raw.kind {
-        Ack::TYPE => ack(shared, session, raw.decode().map_err(|_| Code::Malformed)?).await,
+        Ack::TYPE => return Ok(ack(shared, session, raw.decode().map_err(|_| Code::Malformed)?)),
         Subscribe::TYPE => subscribe(shared, session, raw.decode().map_err(|_| Code::Malformed)?)?,
         ReadMarks::TYPE => {
             let marks: ReadMarks = raw.decode().map_err(|_| Code::Malformed)?;
             let Some(device) = session.device else { return Err(Code::NotAllowed) };
-            let command = Command::ReadMarks { device, entries: marks.entries };
-            shared.commands.submit(command, Reply::none()).await;
+            return Ok(Some((Command::ReadMarks { device, entries: marks.entries }, Reply::none())));
         }
         _ if raw.must_understand() => return Err(Code::Unsupported),
         _ => debug!(kind = raw.kind, "skipped an unknown frame"),
     }
-    Ok(())
+    Ok(None)
 }
 
-async fn ack(shared: &Arc<Shared>, session: &Arc<Session>, ack: Ack) {
-    let Some(device) = session.device else { return };
+fn ack(shared: &Shared, session: &Arc<Session>, ack: Ack) -> Option<(Command, Reply)> {
+    let device = session.device?;
     let (known, unknown): (Vec<_>, Vec<_>) = {
         let tables = &shared.view.read().tables;
         ack.entries.into_iter().partition(|(group, _)| tables.is_group_known_to(session.user, *group))
@@ -78,16 +82,16 @@ async fn ack(shared: &Arc<Shared>, session: &Arc<Session>, ack: Ack) {
         let Some(mut listening) = session.listening() else {
             drop(view);
             session.refuse_acks(known.into_iter().map(|(group, _)| group), Code::NotListening);
-            return;
+            return None;
         };
-        listening.acked(&view.tables, &known, session.connection.rtt())
+        listening.acked(&view.tables, &known, session.rtt())
     };
     session.push_wake.notify_one();
     let reply = Reply::to(Recipient::Acks(Arc::clone(session)));
-    shared.commands.submit(Command::Ack { device, entries }, reply).await;
+    Some((Command::Ack { device, entries }, reply))
 }
 
-fn subscribe(shared: &Arc<Shared>, session: &Arc<Session>, subscribe: Subscribe) -> Result<(), Code> {
+fn subscribe(shared: &Shared, session: &Session, subscribe: Subscribe) -> Result<(), Code> {
     let view = shared.view.read();
     let Some(mut listening) = session.listening() else { return Err(Code::NotListening) };
     let wanted = if subscribe.all { Wanted::All } else { Wanted::Groups(subscribe.groups.into_iter().collect()) };

@@ -95,6 +95,13 @@ impl ByHand {
         self.hand().as_ref().filter(|hand| hand.applying.is_some()).map_or(Due::Nothing, Hand::due)
     }
 
+    /// When something becomes due if no frame comes until then.
+    #[cfg(feature = "proof")]
+    pub(crate) fn due_at(&self) -> Option<std::time::Instant> {
+        let hand = self.hand();
+        hand.as_ref().filter(|hand| hand.frames.is_empty())?.applying.as_ref()?.due_at()
+    }
+
     /// Whether a writer with threads would wait before it hands over the next frame.
     pub(crate) fn is_full(&self) -> bool {
         self.hand().as_ref().is_some_and(|hand| {

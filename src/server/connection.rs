@@ -13,7 +13,7 @@ use tracing::{Instrument, debug, info, info_span};
 
 use crate::limits;
 use crate::server::admission::Permit;
-use crate::server::handshake::{self, Identified};
+use crate::server::handshake::{self, Identified, Parts};
 use crate::server::session::Session;
 use crate::server::streams::{self, FrameStream};
 use crate::server::{Shared, acks, control, push, requests};
@@ -58,7 +58,7 @@ async fn accepted(shared: Arc<Shared>, connection: Connection, mut permit: Permi
     let limit = Duration::from_millis(limits::HELLO_MS_MAX);
     let identified = tokio::time::timeout(limit, identify(&shared, &connection, &mut permit)).await;
     let code = match identified {
-        Ok(Some(identified)) => run(&shared, identified).await,
+        Ok(Some(identified)) => run(&shared, &connection, identified).await,
         Ok(None) => Code::Goodbye,
         Err(_) => Code::HelloTimeout,
     };
@@ -103,31 +103,20 @@ fn close(connection: &Connection, code: Code) {
 }
 
 /// Runs the streams of an identified connection until one of them ends it.
-async fn run(shared: &Arc<Shared>, identified: Identified) -> Code {
+async fn run(shared: &Arc<Shared>, connection: &Connection, identified: Identified) -> Code {
     let Identified { parts, mut send, frames } = identified;
     let session = Arc::clone(&parts.session);
-    let entered = {
-        let view = shared.view.read();
-        shared.registry.enter(&session, parts.instance, &view.tables)
-    };
-    match entered {
-        Ok(Some(displaced)) => displaced.session.close(displaced.code),
-        Ok(None) => {}
-        Err(code) => {
-            let answer = handshake::refusal(&Refused { request: parts.request, ..Refused::from(code) });
-            finish(&session.connection, &mut send, answer, code).await;
-            return code;
-        }
+    if let Err(refused) = enter(shared, parts) {
+        finish(connection, &mut send, handshake::refusal(&refused), refused.code).await;
+        return refused.code;
     }
-    session.queue(parts.welcome, None);
-    info!(who = %session, listens = session.listens, "connected");
     let mut tasks = JoinSet::new();
     spawn(&mut tasks, control::write(Arc::clone(&session), send));
     spawn(&mut tasks, control::read(Arc::clone(shared), Arc::clone(&session), frames));
-    spawn(&mut tasks, acks::accept(Arc::clone(shared), Arc::clone(&session)));
-    spawn(&mut tasks, requests::accept(Arc::clone(shared), Arc::clone(&session)));
+    spawn(&mut tasks, acks::accept(Arc::clone(shared), Arc::clone(&session), connection.clone()));
+    spawn(&mut tasks, requests::accept(Arc::clone(shared), Arc::clone(&session), connection.clone()));
     if session.listens {
-        spawn(&mut tasks, push::run(Arc::clone(shared), Arc::clone(&session)));
+        spawn(&mut tasks, push::run(Arc::clone(shared), Arc::clone(&session), connection.clone()));
     }
     let code = match tasks.join_next().await {
         Some(Ok(code)) => code,
@@ -145,7 +134,21 @@ fn spawn(tasks: &mut JoinSet<Code>, task: impl Future<Output = Code> + Send + 's
     tasks.spawn(task.in_current_span());
 }
 
-fn leave(shared: &Shared, session: &Session) {
+/// Enters an identified connection, in place of the one that it displaces, and welcomes it.
+pub(crate) fn enter(shared: &Shared, parts: Parts) -> Result<(), Refused> {
+    let Parts { session, request, welcome, instance } = parts;
+    let entered = shared.registry.enter(&session, instance, &shared.view.read().tables);
+    let displaced = entered.map_err(|code| Refused { request, ..Refused::from(code) })?;
+    if let Some(displaced) = displaced {
+        displaced.session.close(displaced.code);
+    }
+    session.queue(welcome, None);
+    info!(who = %session, listens = session.listens, "connected");
+    Ok(())
+}
+
+/// Takes a connection out that has ended.
+pub(crate) fn leave(shared: &Shared, session: &Session) {
     shared.registry.leave(session);
     info!(who = %session, "disconnected");
 }

@@ -36,8 +36,10 @@ pub(crate) async fn read(shared: Arc<Shared>, session: Arc<Session>, mut frames:
         };
         let places = places_of(raw.body.len());
         let Ok(place) = Arc::clone(&session.places).acquire_many_owned(places).await else { return Code::Goodbye };
-        if let Err(code) = request(&shared, &session, &raw, place).await {
-            return code;
+        match take(&shared, &session, &raw, place) {
+            Ok(Some((command, reply))) => shared.commands.submit(command, reply).await,
+            Ok(None) => {}
+            Err(code) => return code,
         }
     }
 }
@@ -71,30 +73,30 @@ enum Asked {
     Status,
 }
 
-async fn request(
-    shared: &Arc<Shared>,
+/// Takes one request, which holds this place until it is answered; what it gives is for the writer.
+pub(crate) fn take(
+    shared: &Shared,
     session: &Arc<Session>,
     raw: &RawFrame,
     place: OwnedSemaphorePermit,
-) -> Result<(), Code> {
+) -> Result<Option<(Command, Reply)>, Code> {
     let place = Some(place);
     let (command, link) = match understand(shared, session, raw)? {
         Asked::Command(command) => (command, None),
         Asked::Invite(command, link) => (command, Some(link)),
         Asked::Status => {
             session.reply(raw.request, &shared.status(), place);
-            return Ok(());
+            return Ok(None);
         }
         Asked::Refuse(code) => {
             if raw.request != 0 {
                 session.queue(translate::error(raw.request, code, 0, code.name()), place);
             }
-            return Ok(());
+            return Ok(None);
         }
     };
     let recipient = Recipient::Control { session: Arc::clone(session), request: raw.request, link, place };
-    shared.commands.submit(command, Reply::to(recipient)).await;
-    Ok(())
+    Ok(Some((command, Reply::to(recipient))))
 }
 
 fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Asked, Code> {

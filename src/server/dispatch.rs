@@ -20,19 +20,27 @@ use crate::wire::frame::{DeviceNotice, Extensions, MembershipNotice, ReadMarkNot
 /// Takes batches until the writer stops; returns how it ended.
 pub(crate) async fn run(shared: Arc<Shared>, mut told: mpsc::Receiver<Told>) -> Result<(), ServeError> {
     while let Some(what) = told.recv().await {
-        match what {
-            Told::Batch(batch) => dispatch(&shared, batch),
-            Told::Reopened => {
-                // What was pushed and announced may lag behind what is kept: everybody comes back and asks anew.
-                for session in shared.registry.all() {
-                    session.close(Code::OutcomeUnknown);
-                }
-            }
-            Told::Stopped(Some(sealed)) => return sealed.map_err(ServeError::Seal),
-            Told::Stopped(None) => return Err(ServeError::NotOpen),
+        if let Some(ended) = take(&shared, what) {
+            return ended;
         }
     }
     Err(ServeError::WriterEnded)
+}
+
+/// Does what the writer has told; says how the writer has ended, where it has.
+pub(crate) fn take(shared: &Shared, what: Told) -> Option<Result<(), ServeError>> {
+    match what {
+        Told::Batch(batch) => dispatch(shared, batch),
+        Told::Reopened => {
+            // What was pushed and announced may lag behind what is kept: everybody comes back and asks anew.
+            for session in shared.registry.all() {
+                session.close(Code::OutcomeUnknown);
+            }
+        }
+        Told::Stopped(Some(sealed)) => return Some(sealed.map_err(ServeError::Seal)),
+        Told::Stopped(None) => return Some(Err(ServeError::NotOpen)),
+    }
+    None
 }
 
 fn dispatch(shared: &Shared, batch: Batch) {
@@ -50,7 +58,7 @@ fn dispatch(shared: &Shared, batch: Batch) {
     for (group, items) in &batch.items {
         for session in shared.registry.followers(*group) {
             if let Some(mut listening) = session.listening() {
-                listening.offer(&view.tables, *group, items, session.connection.rtt());
+                listening.offer(&view.tables, *group, items, session.rtt());
             }
             session.push_wake.notify_one();
         }

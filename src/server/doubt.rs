@@ -19,7 +19,7 @@ enum Recording {
     /// A thread of its own, for which nobody waits.
     ByThread,
     /// Whoever raises it, before it goes on.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "proof"))]
     ByHand,
 }
 
@@ -43,7 +43,7 @@ impl Doubt {
     }
 
     /// No doubt; one that is raised is recorded before whoever raises it goes on.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "proof"))]
     pub(crate) fn none_by_hand() -> Doubt {
         Doubt::recorded_so(Recording::ByHand)
     }
@@ -98,6 +98,12 @@ impl Doubt {
         self.raised.load(Ordering::Acquire)
     }
 
+    /// The reason, where it was raised.
+    #[cfg(feature = "proof")]
+    pub(crate) fn why(&self) -> Option<String> {
+        self.why.borrow().clone()
+    }
+
     /// Waits until it is raised; gives the reason.
     pub(crate) async fn raised(&self) -> String {
         let mut why = self.why.subscribe();
@@ -122,7 +128,7 @@ impl Doubt {
             recorded.send_replace(true);
         };
         match self.recording {
-            #[cfg(test)]
+            #[cfg(any(test, feature = "proof"))]
             Recording::ByHand => return body(),
             Recording::ByThread => {}
         }

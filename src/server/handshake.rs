@@ -15,6 +15,7 @@ use crate::limits;
 use crate::server::admission::{Permit, Who};
 use crate::server::connection::Refused;
 use crate::server::listening::Listening;
+use crate::server::peer::Peer;
 use crate::server::registry::Instance;
 use crate::server::request::Outcome as Decision;
 use crate::server::session::Session;
@@ -63,18 +64,28 @@ pub(crate) async fn identify(
     permit: &mut Permit,
 ) -> Result<Outcome, Refused> {
     let first = frame(frames).await?;
-    match first.kind {
+    let peer = || Box::new(connection.clone()) as Box<dyn Peer>;
+    let came = match first.kind {
         Hello::TYPE => {
             let prove = prove(frames).await?;
-            hello(shared, connection, &first, &prove, permit).map_err(|code| answering(&first, code))
+            let check = |label: &[u8], key: &DeviceKey| check_proof(connection, label, &first, key, &prove);
+            hello(shared, &first, check, permit, peer()).map(Outcome::Session)
         }
         OperatorHello::TYPE => {
             let prove = prove(frames).await?;
-            operator(shared, connection, &first, &prove, permit).map_err(|code| answering(&first, code))
+            let check = |label: &[u8], key: &DeviceKey| check_proof(connection, label, &first, key, &prove);
+            operator(shared, &first, check, permit, peer()).map(Outcome::Session)
         }
-        Enrol::TYPE => enrol(shared, connection, &first).await.map_err(|code| answering(&first, code)),
-        _ => Err(answering(&first, Code::Malformed)),
-    }
+        Enrol::TYPE => match enrol(&first, |enrol, key| check_enrol(connection, enrol, key)) {
+            Ok(command) => {
+                let decision = shared.commands.ask(command).await;
+                enrolled(shared, first.request, decision).map(Outcome::Enrolled)
+            }
+            Err(code) => Err(code),
+        },
+        _ => Err(Code::Malformed),
+    };
+    came.map_err(|code| answering(&first, code))
 }
 
 /// The frame that says why.
@@ -82,7 +93,8 @@ pub(crate) fn refusal(refused: &Refused) -> Bytes {
     translate::error(refused.request, refused.code, 0, &refused.detail)
 }
 
-fn answering(frame: &RawFrame, code: Code) -> Refused {
+/// Why the peer that sent this frame is refused.
+pub(crate) fn answering(frame: &RawFrame, code: Code) -> Refused {
     Refused { request: frame.request, ..Refused::from(code) }
 }
 
@@ -102,19 +114,20 @@ async fn prove(frames: &mut FrameStream) -> Result<Prove, Refused> {
     raw.decode().map_err(|_| Code::Malformed.into())
 }
 
-fn hello(
+/// Lets a device in that says this Hello. `check` says whether the peer has proved that it holds a key, under a label.
+pub(crate) fn hello(
     shared: &Shared,
-    connection: &Connection,
     raw: &RawFrame,
-    prove: &Prove,
+    check: impl FnOnce(&[u8], &DeviceKey) -> Result<(), Code>,
     permit: &mut Permit,
-) -> Result<Outcome, Code> {
+    peer: Box<dyn Peer>,
+) -> Result<Parts, Code> {
     let hello: Hello = raw.decode().map_err(|_| Code::Malformed)?;
     check_minor(hello.minor)?;
     let device = hello.device;
     let view = shared.view.read();
     let row = view.tables.device(device).ok_or(Code::UnknownDevice)?;
-    check_proof(connection, proof::LABEL_HELLO, raw, &row.key, prove)?;
+    check(proof::LABEL_HELLO, &row.key)?;
     if row.revoked_ms.is_some() {
         return Err(Code::DeviceRevoked);
     }
@@ -134,28 +147,30 @@ fn hello(
     let listening = hello.listens.then(|| Listening::new(row.user, device));
     let user = row.user;
     drop(view);
-    let session = Session::new(shared.next_session(), Some(device), user, connection.clone(), listening);
+    let session = Session::new(shared.next_session(), Some(device), user, peer, listening);
     let instance = hello.listens.then_some(Instance { instance: hello.instance, attempt: hello.attempt });
     parts(session, &welcome, raw.request, instance)
 }
 
-fn operator(
+/// Lets the holder of the operator key in.
+pub(crate) fn operator(
     shared: &Shared,
-    connection: &Connection,
     raw: &RawFrame,
-    prove: &Prove,
+    check: impl FnOnce(&[u8], &DeviceKey) -> Result<(), Code>,
     permit: &mut Permit,
-) -> Result<Outcome, Code> {
+    peer: Box<dyn Peer>,
+) -> Result<Parts, Code> {
     let hello: OperatorHello = raw.decode().map_err(|_| Code::Malformed)?;
     check_minor(hello.minor)?;
-    check_proof(connection, proof::LABEL_OPERATOR, raw, &shared.operator_key, prove)?;
+    check(proof::LABEL_OPERATOR, &shared.operator_key)?;
     permit.identify(Who::Operator).map_err(|_| Code::TooManyConnections)?;
     let welcome = Welcome { operator: true, ..welcome(shared) };
-    let session = Session::new(shared.next_session(), None, UserId::ZERO, connection.clone(), None);
+    let session = Session::new(shared.next_session(), None, UserId::ZERO, peer, None);
     parts(session, &welcome, raw.request, None)
 }
 
-/// A proof that does not fit is answered like a device that does not exist.
+/// Whether the peer has signed this frame with this key. A proof that does not fit is answered like a device that does
+/// not exist.
 fn check_proof(
     connection: &Connection,
     label: &[u8],
@@ -168,23 +183,35 @@ fn check_proof(
     auth::verify(key, &message, &prove.signature).map_err(|_| Code::UnknownDevice)
 }
 
-fn parts(session: Session, welcome: &Welcome, request: u32, instance: Option<Instance>) -> Result<Outcome, Code> {
+fn parts(session: Session, welcome: &Welcome, request: u32, instance: Option<Instance>) -> Result<Parts, Code> {
     let welcome = codec::encode(request, welcome).map_err(|_| Code::OutcomeUnknown)?;
-    Ok(Outcome::Session(Parts { session: Arc::new(session), request, welcome, instance }))
+    Ok(Parts { session: Arc::new(session), request, welcome, instance })
 }
 
-async fn enrol(shared: &Shared, connection: &Connection, raw: &RawFrame) -> Result<Outcome, Code> {
+/// The command of a peer that wants to be enrolled. `check` says whether it has proved that it holds the key.
+pub(crate) fn enrol(
+    raw: &RawFrame,
+    check: impl FnOnce(&Enrol, &DeviceKey) -> Result<(), Code>,
+) -> Result<Command, Code> {
     let enrol: Enrol = raw.decode().map_err(|_| Code::Malformed)?;
     check_minor(enrol.minor)?;
     let key: [u8; 32] = enrol.key.as_ref().try_into().map_err(|_| Code::Malformed)?;
     let key = DeviceKey(key);
-    let exporter = auth::exporter(connection).map_err(|_| Code::Malformed)?;
-    let message = proof::enrol(&exporter, &enrol).map_err(|_| Code::Malformed)?;
-    auth::verify(&key, &message, &enrol.signature).map_err(|_| Code::Malformed)?;
+    check(&enrol, &key)?;
     let handle = enrol.handle.as_deref().map(Handle::parse).transpose().map_err(|_| Code::BadName)?;
     let code = auth::code_hash(&enrol.code);
-    let command = Command::Enrol { code, key, handle, device_name: enrol.device_name };
-    match shared.commands.ask(command).await {
+    Ok(Command::Enrol { code, key, handle, device_name: enrol.device_name })
+}
+
+fn check_enrol(connection: &Connection, enrol: &Enrol, key: &DeviceKey) -> Result<(), Code> {
+    let exporter = auth::exporter(connection).map_err(|_| Code::Malformed)?;
+    let message = proof::enrol(&exporter, enrol).map_err(|_| Code::Malformed)?;
+    auth::verify(key, &message, &enrol.signature).map_err(|_| Code::Malformed)
+}
+
+/// The answer to who wants to be enrolled.
+pub(crate) fn enrolled(shared: &Shared, request: u32, decision: Decision) -> Result<Bytes, Code> {
+    match decision {
         Decision::Decided(Answer::Enrolled { device, user, handle }) => {
             let answer = Enrolled {
                 device,
@@ -193,7 +220,7 @@ async fn enrol(shared: &Shared, connection: &Connection, raw: &RawFrame) -> Resu
                 epoch: shared.epoch,
                 extensions: Extensions::default(),
             };
-            codec::encode(raw.request, &answer).map(Outcome::Enrolled).map_err(|_| Code::OutcomeUnknown)
+            codec::encode(request, &answer).map_err(|_| Code::OutcomeUnknown)
         }
         Decision::Decided(Answer::Refused(why)) => Err(translate::code(why)),
         Decision::Decided(_) => Err(Code::OutcomeUnknown),

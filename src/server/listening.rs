@@ -180,6 +180,12 @@ impl Listening {
         Some(Duration::from_millis(due.saturating_sub(clock::monotonic_ms())))
     }
 
+    /// The last msgid of a group that was handed out on this connection.
+    #[cfg(feature = "proof")]
+    pub(crate) fn handed(&self, group: GroupId) -> Option<MessageId> {
+        self.machine.handed(group)
+    }
+
     /// Queues a notice for a client that has subscribed; says whether there was room.
     pub(crate) fn notice(&mut self, frame: Bytes) -> bool {
         if self.wanted.is_none() {

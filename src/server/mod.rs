@@ -8,11 +8,12 @@
 
 mod acks;
 pub mod admission;
+mod answering;
 mod applier;
 mod applying;
 pub mod auth;
 mod beside;
-#[cfg(test)]
+#[cfg(any(test, feature = "proof"))]
 mod byhand;
 mod connection;
 mod control;
@@ -25,8 +26,10 @@ mod listening;
 mod lists;
 mod opening;
 pub mod operator;
+mod peer;
 mod preparing;
 mod push;
+mod pushing;
 mod reader;
 mod registry;
 mod request;
@@ -36,6 +39,8 @@ mod rows;
 mod session;
 mod shared;
 mod start;
+#[cfg(feature = "proof")]
+pub mod stepped;
 mod streams;
 mod translate;
 mod view;

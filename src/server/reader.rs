@@ -94,6 +94,12 @@ impl Readers {
         Ok((Readers { sender, places: Semaphore::new(limits::READS_QUEUED_MAX) }, threads))
     }
 
+    /// No threads: pages are read by [`look`] and [`scan`], by whoever schedules every step of a server.
+    #[cfg(feature = "proof")]
+    pub(crate) fn none() -> Readers {
+        Readers { sender: Mutex::new(None), places: Semaphore::new(0) }
+    }
+
     /// Reads a page.
     pub(crate) async fn page(&self, asked: PageAsked) -> Result<Page, Code> {
         let Ok(_place) = self.places.acquire().await else { return Err(Code::ServerStopping) };
@@ -121,7 +127,8 @@ fn run(view: &View, jobs: &Receiver<Job>, pulse: &Pulse, doubt: &Doubt) {
 }
 
 /// What one look at the committed view says about a page.
-struct Look {
+pub(crate) struct Look {
+    asked: PageAsked,
     spans: Vec<Span>,
     engine: Arc<dyn Engine>,
     overlay: Overlay,
@@ -132,7 +139,8 @@ struct Look {
     covers: MessageId,
 }
 
-fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
+/// Looks at the committed view for a page.
+pub(crate) fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
     let PageAsked { user, group, after, items, .. } = asked;
     let published = view.read();
     let tables = &published.tables;
@@ -152,6 +160,7 @@ fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
         }
     }
     Ok(Look {
+        asked,
         engine: Arc::clone(&published.engine),
         overlay: published.overlay.clone(),
         at: published.durable,
@@ -164,7 +173,12 @@ fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
 
 /// Reads one page.
 pub(crate) fn read(view: &View, asked: PageAsked, doubt: &Doubt) -> Result<Page, Code> {
-    let look = look(view, asked)?;
+    scan(look(view, asked)?, doubt)
+}
+
+/// Reads the page that was looked at. What was published since changes nothing of it.
+pub(crate) fn scan(look: Look, doubt: &Doubt) -> Result<Page, Code> {
+    let asked = look.asked;
     let mut rows = RowsMaker::default();
     let mut cut = None;
     for span in &look.spans {

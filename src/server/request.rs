@@ -148,6 +148,23 @@ impl Commands {
     /// by the dropped promise.
     pub(crate) async fn submit(&self, command: Command, reply: Reply) {
         let place = Arc::clone(&self.places).acquire_many_owned(places_of(body_bytes(&command))).await.ok();
+        self.hand_over(command, reply, place);
+    }
+
+    /// Whether [`Commands::submit`] would not have to wait.
+    #[cfg(feature = "proof")]
+    pub(crate) fn has_place(&self, command: &Command) -> bool {
+        u32::try_from(self.places.available_permits()).unwrap_or(u32::MAX) >= places_of(body_bytes(command))
+    }
+
+    /// The same where there is a place, without waiting.
+    #[cfg(feature = "proof")]
+    pub(crate) fn submit_now(&self, command: Command, reply: Reply) {
+        let place = Arc::clone(&self.places).try_acquire_many_owned(places_of(body_bytes(&command))).ok();
+        self.hand_over(command, reply, place);
+    }
+
+    fn hand_over(&self, command: Command, reply: Reply, place: Option<OwnedSemaphorePermit>) {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match sender {
             // There are as many places as the channel holds, so this fails only where the writer is gone.

@@ -21,7 +21,7 @@ use crate::store::room::{self, Level, Marks, Word};
 
 /// How often the free space is looked at. A disk that fills up faster than the reserve in this time is noticed by the
 /// failed write.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const MB: u64 = 1024 * 1024;
 
 /// What there is room for, as all threads see it.

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
-use quinn::{Connection, VarInt};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
@@ -16,6 +16,7 @@ use crate::core::command::{Actor, Answer};
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::limits;
 use crate::server::listening::Listening;
+use crate::server::peer::Peer;
 use crate::server::request::Outcome;
 use crate::server::translate;
 use crate::wire::code::Code;
@@ -33,14 +34,13 @@ pub(crate) struct Session {
     pub(crate) user: UserId,
     /// Whether it listens.
     pub(crate) listens: bool,
-    /// The connection, for closing and its round trip.
-    pub(crate) connection: Connection,
     /// Places for answers; one is taken by each request.
     pub(crate) places: Arc<Semaphore>,
     /// Wakes the task that writes the control stream.
     pub(crate) control_wake: Notify,
     /// Wakes the task that writes pushes.
     pub(crate) push_wake: Notify,
+    peer: Box<dyn Peer>,
     control: Mutex<Control>,
     listening: Option<Mutex<Listening>>,
 }
@@ -67,7 +67,7 @@ impl Session {
         id: u64,
         device: Option<DeviceId>,
         user: UserId,
-        connection: Connection,
+        peer: Box<dyn Peer>,
         listening: Option<Listening>,
     ) -> Session {
         Session {
@@ -75,10 +75,10 @@ impl Session {
             device,
             user,
             listens: listening.is_some(),
-            connection,
             places: Arc::new(Semaphore::new(limits::ANSWERS_QUEUED_MAX)),
             control_wake: Notify::new(),
             push_wake: Notify::new(),
+            peer,
             control: Mutex::default(),
             listening: listening.map(Mutex::new),
         }
@@ -189,7 +189,12 @@ impl Session {
 
     /// Closes the connection with this code.
     pub(crate) fn close(&self, code: Code) {
-        self.connection.close(VarInt::from_u32(u32::from(code.number())), code.name().as_bytes());
+        self.peer.close(code);
+    }
+
+    /// How long a packet takes to the other end of the connection and back.
+    pub(crate) fn rtt(&self) -> Duration {
+        self.peer.rtt()
     }
 
     fn control(&self) -> MutexGuard<'_, Control> {

@@ -73,7 +73,7 @@ impl Shared {
         let counts = view.tables.counts();
         StatusInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_ms: clock::whole_ms(self.started.elapsed()),
+            uptime_ms: clock::whole_ms(clock::monotonic().saturating_duration_since(self.started)),
             users: count(counts.users),
             groups: count(counts.groups),
             devices: count(counts.devices_live),

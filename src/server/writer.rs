@@ -133,6 +133,14 @@ pub(crate) struct Writer {
     events: Vec<Event>,
     writes: Vec<Write>,
     bytes: usize,
+    /// What came of appending the batch's frame, until it is settled.
+    appended: Option<Result<Appended, WriteError>>,
+}
+
+/// A frame in the log that is not known to be durable.
+struct Appended {
+    frame: Arc<Frame>,
+    items: BTreeMap<GroupId, Rows>,
 }
 
 impl Writer {
@@ -163,6 +171,7 @@ impl Writer {
             events: Vec::new(),
             writes: Vec::new(),
             bytes: 0,
+            appended: None,
         }
     }
 
@@ -200,13 +209,29 @@ impl Writer {
         self.open.is_none()
     }
 
-    /// Appends, syncs and publishes what was decided; nothing where there is nothing to tell.
-    pub(crate) fn commit(&mut self, now_ms: u64) -> Option<Batch> {
+    /// Closes the batch: decides the acks that wait, and appends what was decided as one frame. Nothing of it is durable,
+    /// and nothing else may be decided, before [`Writer::settle`]. A batch without writes (all resends or refusals) needs
+    /// no frame: everything it answers was durable before it.
+    pub(crate) fn append(&mut self, now_ms: u64) {
+        if self.open.is_none() {
+            // Acks that wait for room go on waiting: nothing could be kept of them.
+            return;
+        }
         self.decide_acks(now_ms);
-        if self.answers.is_empty() {
+        if !self.writes.is_empty()
+            && let Some(open) = self.open.as_mut()
+        {
+            self.appended = Some(append(&mut open.log, &self.writes));
+        }
+    }
+
+    /// Makes the batch durable, publishes it, and gives what there is to tell; nothing where there is nothing.
+    pub(crate) fn settle(&mut self) -> Option<Batch> {
+        let appended = self.appended.take();
+        if appended.is_none() && self.answers.is_empty() {
             return None;
         }
-        let items = match self.keep() {
+        let items = match appended.map_or(Ok(BTreeMap::new()), |appended| self.publish(appended)) {
             Ok(items) => items,
             Err(failure) => return Some(self.fail(&failure)),
         };
@@ -215,6 +240,33 @@ impl Writer {
         let answers = std::mem::take(&mut self.answers);
         let answers = answers.into_iter().map(|(reply, answer)| (reply, Outcome::Decided(answer))).collect();
         Some(Batch { answers, events: std::mem::take(&mut self.events), items })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn commit(&mut self, now_ms: u64) -> Option<Batch> {
+        self.append(now_ms);
+        self.settle()
+    }
+
+    /// Whether there is anything to append or to tell. Acks alone are, but for those that still wait for room.
+    #[cfg(feature = "proof")]
+    pub(crate) fn has_batch(&self, now: Instant) -> bool {
+        let acks = !self.acks.is_empty()
+            && (self.room.storage() != Storage::Closed || self.acks_due().is_none_or(|due| due <= now));
+        !self.answers.is_empty() || acks
+    }
+
+    /// Tries to open the store anew after a failure; says whether it is open.
+    pub(crate) fn try_reopen(&mut self) -> bool {
+        match self.reopen() {
+            Ok(()) => {
+                info!("the store is open again");
+                return true;
+            }
+            Err(ReopenError::Open(failure)) if failure.is_doubt() => self.watchdog.doubt.raise(&failure),
+            Err(failure) => warn!(error = %failure, "the store does not open yet"),
+        }
+        false
     }
 
     /// Opens the store anew after a failure, and publishes what turns out to be kept. The log is read again from its
@@ -227,7 +279,7 @@ impl Writer {
     }
 
     /// Seals the log; none where the store is not open. The seal goes to the index too, which then holds the whole log.
-    fn seal(&mut self) -> Option<Result<(), StoreError>> {
+    pub(crate) fn seal(&mut self) -> Option<Result<(), StoreError>> {
         let open = self.open.as_mut()?;
         let before = open.log.synced();
         let sealed = open.log.seal();
@@ -240,33 +292,23 @@ impl Writer {
     }
 
     /// Lets the index catch up, and makes it durable.
-    fn finish(self) {
+    pub(crate) fn finish(self) {
         if let Some(open) = self.open {
             open.finish(End::Flushed);
         }
     }
 
-    /// Makes the batch durable, then publishes it. A batch without writes (all resends or refusals) needs no frame:
-    /// everything it answers was durable before it.
-    fn keep(&mut self) -> Result<BTreeMap<GroupId, Rows>, WriteError> {
-        let Some(Open { log, beside }) = self.open.as_mut() else { return Ok(BTreeMap::new()) };
-        if self.writes.is_empty() {
-            return Ok(BTreeMap::new());
-        }
-        let kept = translate::kept(&self.writes, log.next())?;
-        if proof::is(Wrong::AnswerBeforeSync) {
-            // Late: when the next frame comes.
-            log.sync()?;
-        }
-        let lsn = log.append(&kept.ops)?;
+    /// Syncs the frame that was appended, then publishes it and hands it over to the index.
+    fn publish(&mut self, appended: Result<Appended, WriteError>) -> Result<BTreeMap<GroupId, Rows>, WriteError> {
+        let Appended { frame, items } = appended?;
+        let Some(Open { log, beside }) = self.open.as_mut() else { return Ok(items) };
         if !proof::is(Wrong::AnswerBeforeSync) {
             log.sync()?;
         }
-        let frame = Arc::new(Frame { lsn, ops: kept.ops });
         self.view.publish(&self.writes, Arc::clone(&frame));
         beside.push(frame);
         self.log_bytes.store(log.disk_bytes(), Ordering::Relaxed);
-        Ok(kept.items)
+        Ok(items)
     }
 
     fn decide(&mut self, command: Command, reply: Reply, now_ms: u64) {
@@ -351,6 +393,17 @@ impl Writer {
     }
 }
 
+/// Appends what was decided.
+fn append(log: &mut LogWriter, writes: &[Write]) -> Result<Appended, WriteError> {
+    let kept = translate::kept(writes, log.next())?;
+    if proof::is(Wrong::AnswerBeforeSync) {
+        // Late: when the next frame comes.
+        log.sync()?;
+    }
+    let lsn = log.append(&kept.ops)?;
+    Ok(Appended { frame: Arc::new(Frame { lsn, ops: kept.ops }), items: kept.items })
+}
+
 /// Whether this answers a send that was decided before.
 fn is_resend(applied: &Applied) -> bool {
     let stores = applied.writes.iter().any(|write| matches!(write, Write::Item(_)));
@@ -387,14 +440,9 @@ pub(crate) fn run(mut writer: Writer, commands: &Receiver<Request>, told: &mpsc:
 fn reopen(writer: &mut Writer, commands: &Receiver<Request>, told: &mpsc::Sender<Told>) -> bool {
     // With an index in doubt opening would be rebuilding it: that is for the next start.
     while !writer.watchdog.doubt.is_raised() {
-        match writer.reopen() {
-            Ok(()) => {
-                info!("the store is open again");
-                tell(told, Told::Reopened);
-                return true;
-            }
-            Err(ReopenError::Open(failure)) if failure.is_doubt() => writer.watchdog.doubt.raise(&failure),
-            Err(failure) => warn!(error = %failure, "the store does not open yet"),
+        if writer.try_reopen() {
+            tell(told, Told::Reopened);
+            return true;
         }
         let until = clock::monotonic() + REOPEN_INTERVAL;
         loop {
@@ -427,7 +475,8 @@ fn next(writer: &Writer, commands: &Receiver<Request>) -> Next {
 }
 
 fn commit_and_tell(writer: &mut Writer, told: &mpsc::Sender<Told>) {
-    if let Some(batch) = writer.commit(clock::now_ms()) {
+    writer.append(clock::now_ms());
+    if let Some(batch) = writer.settle() {
         tell(told, Told::Batch(batch));
     }
 }

@@ -1,7 +1,7 @@
 //! An index that fails as real ones do, for tests: it loses what was not flushed, refuses to open, to read, to apply
 //! and to flush, and stalls.
 //!
-//! Nothing in the program uses it. What it holds after [`FaultyEngine::crash`] is everything up to the last finished
+//! Nothing in the program uses it. What it holds after [`FaultyEngine::crash`] or [`FaultyIndex::crash`] is everything up to the last finished
 //! flush and as many whole frames behind it as the test says: what [`super::engine`] allows an engine to lose.
 
 use std::collections::VecDeque;
@@ -89,6 +89,14 @@ impl FaultyEngine {
         Remains { frames: unflushed.into_iter().take(frames_kept).collect(), flushed }
     }
 
+    /// The same, of an engine that somebody still holds.
+    fn remains(&self, frames_kept: usize) -> Result<Remains, EngineError> {
+        let flushed = MemoryEngine::new();
+        copy(&self.flushed, &flushed)?;
+        let frames = self.state().unflushed.iter().take(frames_kept).cloned().collect();
+        Ok(Remains { frames, flushed })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,14 +141,7 @@ impl Remains {
     pub fn open(self) -> Result<FaultyEngine, EngineError> {
         let mut engine = FaultyEngine::new();
         engine.flushed = self.flushed;
-        for tree in Tree::ALL {
-            let mut ops = Vec::new();
-            engine.flushed.scan(tree, &[], &mut |key, value| {
-                ops.push(Op { tree, key: Bytes::copy_from_slice(key), value: Some(Bytes::copy_from_slice(value)) });
-                std::ops::ControlFlow::Continue(())
-            })?;
-            engine.current.apply(engine.flushed.applied()?, &ops)?;
-        }
+        copy(&engine.flushed, &engine.current)?;
         for (lsn, ops) in self.frames {
             engine.flushed.apply(lsn, &ops)?;
             engine.current.apply(lsn, &ops)?;
@@ -155,6 +156,19 @@ impl Remains {
     pub fn fail_to_open(self) -> Result<FaultyEngine, EngineError> {
         Err(EngineError::Open("it was told to".to_owned()))
     }
+}
+
+/// Puts everything that one holds into an empty other.
+fn copy(from: &MemoryEngine, to: &MemoryEngine) -> Result<(), EngineError> {
+    for tree in Tree::ALL {
+        let mut ops = Vec::new();
+        from.scan(tree, &[], &mut |key, value| {
+            ops.push(Op { tree, key: Bytes::copy_from_slice(key), value: Some(Bytes::copy_from_slice(value)) });
+            std::ops::ControlFlow::Continue(())
+        })?;
+        to.apply(from.applied()?, &ops)?;
+    }
+    Ok(())
 }
 
 impl Engine for FaultyEngine {
@@ -211,6 +225,8 @@ impl Engine for FaultyEngine {
 pub struct FaultyIndex {
     current: Mutex<Arc<FaultyEngine>>,
     begun: AtomicUsize,
+    /// Attempts to open it that are still to fail.
+    fails: AtomicUsize,
 }
 
 impl FaultyIndex {
@@ -218,6 +234,28 @@ impl FaultyIndex {
     #[must_use]
     pub fn engine(&self) -> Arc<FaultyEngine> {
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The power goes: from here on its engine is what is left of the one there was, with this many frames behind the
+    /// last flush. Faults are gone.
+    ///
+    /// # Errors
+    /// Where a frame that was kept cannot be applied.
+    pub fn crash(&self, frames_kept: usize) -> Result<(), EngineError> {
+        let left = self.engine().remains(frames_kept)?.open()?;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(left);
+        Ok(())
+    }
+
+    /// Frames that a crash would lose, if it kept none.
+    #[must_use]
+    pub fn unflushed(&self) -> usize {
+        self.engine().state().unflushed.len()
+    }
+
+    /// It does not open, so many times.
+    pub fn fail_to_open(&self, times: usize) {
+        self.fails.store(times, Ordering::SeqCst);
     }
 
     /// How many were made.
@@ -229,6 +267,11 @@ impl FaultyIndex {
 
 impl Index for FaultyIndex {
     fn open(&self, _store: StoreId) -> Result<Option<Arc<dyn Engine>>, EngineError> {
+        let left = self.fails.load(Ordering::SeqCst);
+        if left > 0 {
+            self.fails.store(left - 1, Ordering::SeqCst);
+            return Err(EngineError::Open("it was told to".to_owned()));
+        }
         Ok((self.begun() > 0).then(|| self.engine() as Arc<dyn Engine>))
     }
 
@@ -267,6 +310,22 @@ mod tests {
             assert_eq!(["a", "b", "c"].map(|key| has(&engine, key)), [true, kept > 0, kept > 1]);
             assert_eq!(engine.applied().unwrap(), Lsn::new(1 + kept as u64));
         }
+    }
+
+    #[test]
+    fn an_index_is_after_a_crash_what_its_engine_has_left_and_opens_when_it_may() {
+        let index = FaultyIndex::default();
+        let store = StoreId::new([7; 16]);
+        let held = index.begin(store).unwrap();
+        held.apply(Lsn::new(1), &[op("a")]).unwrap();
+        held.flush().unwrap();
+        (2..=3).for_each(|lsn| held.apply(Lsn::new(lsn), &[op("b")]).unwrap());
+        assert_eq!(index.unflushed(), 2);
+        index.crash(1).unwrap();
+        index.fail_to_open(1);
+        assert!(matches!(index.open(store), Err(EngineError::Open(_))));
+        assert_eq!(index.open(store).unwrap().unwrap().applied().unwrap(), Lsn::new(2));
+        assert!(has(&index.engine(), "a") && has(&index.engine(), "b"));
     }
 
     #[test]

@@ -66,6 +66,10 @@ pub struct Format {
 
 /// Random bytes from the system.
 pub(super) fn random<const N: usize>() -> Result<[u8; N], StoreError> {
+    #[cfg(feature = "proof")]
+    if let Some(bytes) = crate::proof::chance::bytes() {
+        return Ok(bytes);
+    }
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).map_err(|_| StoreError::Random)?;
     Ok(bytes)

@@ -3,6 +3,7 @@
 use super::*;
 use crate::core::command::Refusal;
 use crate::limits::{ROOM_CLOSED_BYTES, ROOM_EASE_BYTES, ROOM_FULL_BYTES};
+use crate::server::peer::Peer;
 use crate::server::room::Watch;
 
 const FULL: Outcome = Outcome::Decided(Answer::Refused(Refusal::StorageFull));
@@ -17,6 +18,21 @@ fn next(device: DeviceId, seq: u64, group: GroupId) -> Command {
 fn leave(world: &World, bytes: u64) {
     world.disk.set_free_bytes(bytes);
     Watch::new(Arc::clone(&world.room)).step(clock::monotonic());
+}
+
+/// A connection that nobody is at the other end of.
+struct Nobody;
+
+impl Peer for Nobody {
+    fn close(&self, _: Code) {}
+
+    fn rtt(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+fn session_of(device: DeviceId) -> Session {
+    Session::new(1, Some(device), crate::ids::UserId::new(1), Box::new(Nobody), None)
 }
 
 fn read_mark(device: DeviceId, group: GroupId, msgid: u64) -> Command {
@@ -84,4 +100,24 @@ fn a_write_that_found_no_room_closes_the_store_to_growth_until_there_is_some() {
     leave(&world, u64::MAX / 2);
     assert_eq!(msgid(&world.ask(next(device, sent, group))), sent + 1);
     assert_eq!(msgid(&world.ask(next(device, sent + 1, group))), sent + 2);
+}
+
+/// Somebody has acked while there was no room, and then the log failed: whoever stops the server now ends the last batch.
+#[test]
+fn acks_that_waited_for_room_are_not_answered_while_the_store_is_closed() {
+    let mut world = open(&SimulatedDisk::new());
+    let (device, group) = world.people();
+    let session = Arc::new(session_of(device));
+    world.room.has_run_out();
+    let ack = Command::Ack { device, entries: vec![(group, MessageId::new(1))] };
+    let request = Request::new(ack, Reply::to(Recipient::Acks(Arc::clone(&session))));
+    world.writer.take(request, NOW, clock::monotonic());
+    world.commit();
+    world.writer.close_store();
+    leave(&world, u64::MAX / 2);
+    world.commit();
+    assert!(session.take_control().is_empty());
+    world.writer.reopen().unwrap();
+    world.commit();
+    assert_eq!(session.take_control().len(), 1);
 }
