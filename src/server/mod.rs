@@ -50,5 +50,7 @@ mod writer;
 pub use opening::{IndexOptions, OpenError};
 pub(crate) use shared::Shared;
 pub use start::{ServeError, Server};
+#[cfg(feature = "proof")]
+pub use translate::fuzzed;
 pub(crate) use translate::understand;
 pub use translate::{KeptError, LoadError};

@@ -1,5 +1,7 @@
 //! Between the three that never import one another: what is decided, what is kept, what travels.
 
+#[cfg(feature = "proof")]
+pub mod fuzzed;
 mod kept;
 mod load;
 mod meaning;
