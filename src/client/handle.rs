@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::client::engine::{Command, Engine, Identity, Parts, Seen};
 use crate::client::error::{ConnectError, EnrolError, ListenError, OutboxError, ProfileError, Refusal};
 use crate::client::event::{Event, Received, Subscription};
+use crate::client::files::Files;
 use crate::client::hello::{Wish, enrol};
 use crate::client::inbox_file::InboxFile;
-use crate::client::journal::random_number;
 use crate::client::live::Live;
 use crate::client::options::ClientOptions;
 use crate::client::outbox_file::holder;
 use crate::client::profile::{Begun, Profile};
+use crate::client::quic::Quic;
 use crate::client::receiving::{Begin, Receiving};
 use crate::client::sending::{Queue, Sending};
 use crate::client::types::{Account, OutboxEntry, Outcome, Position, Session};
-use crate::client::{connect, error};
+use crate::client::{chance, connect};
 use crate::clock;
 use crate::ids::{ClientSeq, GroupId, Tag, UserId};
 use crate::limits::BODY_BYTES_MAX;
@@ -60,12 +60,18 @@ impl std::fmt::Debug for Inner {
 /// The listening side of a client: items, in order, and notices. One process of a profile can have it at a time.
 #[derive(Debug)]
 pub struct Listener {
+    outlet: Outlet,
+    _client: Client,
+}
+
+/// The application's end of the queue of events.
+#[derive(Debug)]
+pub(super) struct Outlet {
     events: mpsc::Receiver<Event>,
     acks: watch::Sender<u64>,
     taken: Arc<AtomicU64>,
     inbox: u64,
     over: bool,
-    _client: Client,
 }
 
 impl Client {
@@ -109,7 +115,8 @@ impl Client {
     /// # Errors
     /// Where the profile cannot be used.
     pub async fn open(profile: &Profile, options: ClientOptions) -> Result<Client, ProfileError> {
-        let (parts, _) = parts(profile, &options).await?;
+        let (profile, with) = (profile.clone(), options.clone());
+        let parts = on_disk(move || parts(Files::InThread, &profile, with)).await?;
         Ok(Client::start(parts, options))
     }
 
@@ -125,39 +132,17 @@ impl Client {
         what: Subscription,
         from: Option<Position>,
     ) -> Result<(Client, Listener), ListenError> {
-        let (mut parts, account) = parts(profile, &options).await?;
-        let opening = profile.clone();
-        let (lock, file, lost) = on_disk(move || open_inbox(&opening)).await?;
-        if from.is_some_and(|from| from.inbox != file.name()) {
-            return Err(ListenError::LostPosition);
-        }
-        let (events, received) = mpsc::channel(options.events_max.max(1));
-        let (acks, acked) = watch::channel(0);
-        let from = from.map(|from| from.number);
-        let taken = Arc::new(AtomicU64::new(0));
-        let begin = Begin {
-            file,
-            lock,
-            subscription: what,
-            me: account.user,
-            events,
-            acks: acked,
-            taken: Arc::clone(&taken),
-            from,
-            lost,
-        };
-        let receiving = Receiving::new(begin)?;
-        let inbox = receiving.name();
-        parts.receiving = Some(receiving);
+        let (profile, with) = (profile.clone(), options.clone());
+        let (parts, outlet) = on_disk(move || listening(Files::InThread, &profile, with, what, from)).await?;
         let client = Client::start(parts, options);
-        let listener = Listener { events: received, acks, taken, inbox, over: false, _client: client.clone() };
+        let listener = Listener { outlet, _client: client.clone() };
         Ok((client, listener))
     }
 
     pub(super) fn start(parts: Parts, options: ClientOptions) -> Client {
         let (commands, obeyed) = mpsc::channel(COMMANDS_QUEUED_MAX);
         let (shown, seen) = watch::channel(Seen::default());
-        tokio::spawn(Engine::new(parts, obeyed, shown).run());
+        tokio::spawn(Engine::new(parts, Quic::new(), shown).run(obeyed));
         Client { inner: Arc::new(Inner { commands, seen, options, names: Mutex::default() }) }
     }
 
@@ -207,17 +192,8 @@ impl Client {
     pub async fn queue(&self, group: GroupId, text: &str) -> Result<ClientSeq, OutboxError> {
         let known = self.inner.seen.borrow().live.as_ref().map(|live| live.session.body_bytes_max);
         let max = known.unwrap_or(BODY_BYTES_MAX).min(BODY_BYTES_MAX);
-        if text.len() > max {
-            return Err(OutboxError::TooLarge { bytes: text.len(), max });
-        }
-        let mut tag = [0; 8];
-        let no_tag = |_| ProfileError::Disk("the system gives no randomness".to_owned());
-        SystemRandom::new().fill(&mut tag).map_err(no_tag)?;
-        let tag = Tag::new(tag);
-        let body = Bytes::copy_from_slice(text.as_bytes());
-        let payload = Payload { kind: kind::TEXT, tag, body, extensions: Extensions::default() };
-        let too_large = |_| OutboxError::TooLarge { bytes: text.len(), max };
-        let payload = payload.encode().map_err(too_large)?;
+        let tag = Tag::new(chance::bytes()?);
+        let payload = text_payload(text, tag, max)?;
         let (reply, answer) = oneshot::channel();
         self.command(Command::Queue(Queue { group, tag, payload, reply })).await?;
         answer.await.map_err(|_| OutboxError::Closed)?
@@ -305,20 +281,44 @@ impl Client {
 impl Listener {
     /// The next event; none after [`Event::Ended`], or once the client is closed.
     pub async fn next(&mut self) -> Option<Event> {
-        if self.over {
-            return None;
-        }
-        let event = self.events.recv().await;
-        self.over = matches!(event, None | Some(Event::Ended(_)));
-        if let Some(Event::Item(Received { position, .. }) | Event::Gone { position, .. }) = &event {
-            self.taken.store(position.number, Ordering::Relaxed);
-        }
-        event
+        self.outlet.next().await
     }
 
     /// Everything up to this position is safe with the application. Never waits; an older position is a no-op, and so is
     /// one of another inbox.
     pub fn ack(&self, position: Position) {
+        self.outlet.ack(position);
+    }
+}
+
+impl Outlet {
+    async fn next(&mut self) -> Option<Event> {
+        if self.over {
+            return None;
+        }
+        let event = self.events.recv().await;
+        self.over = matches!(event, None | Some(Event::Ended(_)));
+        event.inspect(|event| self.took(event))
+    }
+
+    /// The next event, if one is there.
+    #[cfg(feature = "proof")]
+    pub(super) fn try_next(&mut self) -> Option<Event> {
+        if self.over {
+            return None;
+        }
+        let event = self.events.try_recv().ok();
+        self.over = matches!(event, Some(Event::Ended(_)));
+        event.inspect(|event| self.took(event))
+    }
+
+    fn took(&self, event: &Event) {
+        if let Event::Item(Received { position, .. }) | Event::Gone { position, .. } = event {
+            self.taken.store(position.number, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn ack(&self, position: Position) {
         if position.inbox == self.inbox {
             self.acks.send_if_modified(|acked| {
                 let higher = position.number > *acked;
@@ -329,31 +329,56 @@ impl Listener {
     }
 }
 
-/// Works on files in a thread that may wait for the disk.
+/// Works on files where one may wait for the disk.
 pub(super) async fn on_disk<T: Send + 'static, E: From<ProfileError> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
-    let stopped = || error::ProfileError::Disk("a thread that worked on files has stopped".to_owned());
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(stopped().into()))
+    Files::InThread.attempt(work).await
 }
 
-async fn parts(profile: &Profile, options: &ClientOptions) -> Result<(Parts, Account), ProfileError> {
-    let reading = profile.clone();
-    let (account, key) = on_disk(move || reading.account().and_then(|account| Ok((account, reading.key()?)))).await?;
-    let instance = random_number().map_err(ProfileError::Disk)?;
-    let folder = profile.folder().to_owned();
-    let sending = Sending::new(profile.disk().clone(), folder, account.epoch);
-    let identity = Identity::Device { profile: profile.clone(), account: account.clone() };
-    let parts = Parts { identity, key, options: options.clone(), instance, sending: Some(sending), receiving: None };
-    Ok((parts, account))
+/// What a client of this profile begins with.
+pub(super) fn parts(files: Files, profile: &Profile, options: ClientOptions) -> Result<Parts, ProfileError> {
+    let (account, key) = (profile.account()?, profile.key()?);
+    let instance = chance::number()?;
+    let sending = Sending::new(files, profile.disk().clone(), profile.folder().to_owned(), account.epoch);
+    let identity = Identity::Device { profile: profile.clone(), account };
+    Ok(Parts { files, identity, key, options, instance, sending: Some(sending), receiving: None })
 }
 
-type OpenInbox = (Box<dyn crate::disk::Lock>, InboxFile, bool);
-
-fn open_inbox(profile: &Profile) -> Result<OpenInbox, ListenError> {
+/// As [`parts`], of a client that listens; and the application's end of it.
+pub(super) fn listening(
+    files: Files,
+    profile: &Profile,
+    options: ClientOptions,
+    what: Subscription,
+    from: Option<Position>,
+) -> Result<(Parts, Outlet), ListenError> {
+    let me = profile.account()?.user;
+    let mut parts = parts(files, profile, options)?;
     let path = profile.folder().join(LISTEN_LOCK);
     let lock = profile.disk().lock(&path).map_err(ProfileError::from)?;
     let lock = lock.ok_or_else(|| ListenError::AnotherListener { pid: holder(profile.disk(), &path) })?;
     let (file, lost) = InboxFile::open(profile.disk(), profile.folder())?;
-    Ok((lock, file, lost))
+    if from.is_some_and(|from| from.inbox != file.name()) {
+        return Err(ListenError::LostPosition);
+    }
+    let (given, events) = mpsc::channel(parts.options.events_max.max(1));
+    let (acks, acked) = watch::channel(0);
+    let taken = Arc::new(AtomicU64::new(0));
+    let outlet = Outlet { events, acks, taken: Arc::clone(&taken), inbox: file.name(), over: false };
+    let from = from.map(|from| from.number);
+    let begin = Begin { files, file, lock, subscription: what, me, events: given, acks: acked, taken, from, lost };
+    parts.receiving = Some(Receiving::new(begin)?);
+    Ok((parts, outlet))
+}
+
+/// The encoded text of a message.
+pub(super) fn text_payload(text: &str, tag: Tag, max: usize) -> Result<Bytes, OutboxError> {
+    let too_large = || OutboxError::TooLarge { bytes: text.len(), max };
+    if text.len() > max {
+        return Err(too_large());
+    }
+    let body = Bytes::copy_from_slice(text.as_bytes());
+    let payload = Payload { kind: kind::TEXT, tag, body, extensions: Extensions::default() };
+    payload.encode().map_err(|_| too_large())
 }

@@ -6,18 +6,19 @@ use ring::signature::Ed25519KeyPair;
 use tokio::time::timeout;
 
 use crate::client::connect::{Connected, Server, connect, ended};
-use crate::client::error::{ConnectError, EnrolError};
-use crate::client::live::{Streams, page_of};
+use crate::client::error::{ConnectError, EnrolError, Refusal};
+use crate::client::live::Streams;
 use crate::client::options::ClientOptions;
 use crate::client::profile::public_half;
-use crate::client::stream::{FrameStream, StreamError, ask, refusal};
+use crate::client::stream::{FrameStream, StreamError, ask_bytes, refusal};
 use crate::clock;
 use crate::core::inbox::Pull;
 use crate::ids::{DeviceId, Epoch, GroupId};
+use crate::limits::PAGE_ITEMS_MAX;
 use crate::wire::code::Code;
 use crate::wire::codec::{self, RawFrame};
 use crate::wire::frame::{
-    Enrol, Enrolled, Extensions, Frame, Hello, ListGroups, OperatorHello, Prove, Subscribe, Welcome,
+    self, Enrol, Enrolled, Extensions, Frame, Hello, ListGroups, OperatorHello, Prove, Subscribe, Welcome,
 };
 use crate::wire::link::InviteCode;
 use crate::wire::version::MINOR;
@@ -43,8 +44,52 @@ pub(super) struct FirstFlight {
 pub(super) struct Accepted {
     pub(super) endpoint: Endpoint,
     pub(super) connection: Connection,
-    pub(super) welcome: Welcome,
     pub(super) streams: Streams,
+}
+
+/// The first frames of a connection, by their streams.
+pub(super) struct Flight {
+    /// Hello and its proof.
+    pub(super) control: Bytes,
+    /// A listener's.
+    pub(super) acks: Option<Bytes>,
+    /// Each on a stream of its own.
+    pub(super) pages: Vec<(Pull, Bytes)>,
+    /// A listener's, on a stream of its own.
+    pub(super) list: Option<Bytes>,
+}
+
+impl Flight {
+    /// The frames of who connects so, over a TLS session with this exporter.
+    pub(super) fn new(
+        exporter: &[u8; proof::EXPORTER_BYTES],
+        key: &Ed25519KeyPair,
+        who: Who,
+        first: FirstFlight,
+    ) -> Result<Flight, WireError> {
+        let control = hello_bytes(exporter, key, who)?;
+        let mut flight = Flight { control, acks: None, pages: Vec::new(), list: None };
+        if let Some(subscribe) = &first.subscribe {
+            flight.acks = Some(codec::encode(0, subscribe)?);
+            for pull in first.pulls {
+                flight.pages.push((pull, page_bytes(pull)?));
+            }
+            flight.list = Some(list_bytes(GroupId::ZERO)?);
+        }
+        Ok(flight)
+    }
+}
+
+/// The frame that asks for a page to deliver: a large one, so that whoever is far away catches up with a busy group.
+pub(super) fn page_bytes(pull: Pull) -> Result<Bytes, WireError> {
+    let Pull { group: gid, after } = pull;
+    let question = frame::Pull { gid, after, items: PAGE_ITEMS_MAX, deliver: true, extensions: Extensions::default() };
+    codec::encode(1, &question)
+}
+
+/// The frame that asks for groups above this one.
+pub(super) fn list_bytes(after: GroupId) -> Result<Bytes, WireError> {
+    codec::encode(1, &ListGroups { after, extensions: Extensions::default() })
 }
 
 /// Connects and introduces oneself.
@@ -54,7 +99,7 @@ pub(super) async fn introduce(
     who: Who,
     first: FirstFlight,
     options: &ClientOptions,
-) -> Result<Accepted, ConnectError> {
+) -> Result<(Welcome, Accepted), ConnectError> {
     let since = clock::monotonic();
     let connected = connect(server, options, options.connect_timeout).await?;
     let left = options.connect_timeout.saturating_sub(clock::monotonic().duration_since(since));
@@ -69,44 +114,41 @@ async fn hello(
     who: Who,
     first: FirstFlight,
     connected: Connected,
-) -> Result<Accepted, ConnectError> {
+) -> Result<(Welcome, Accepted), ConnectError> {
     let Connected { endpoint, connection } = connected;
     let broken = |error: StreamError| broke(server, &connection, &error);
-    let bytes = hello_bytes(&connection, key, who).map_err(broken)?;
+    let exporter = exporter(&connection).map_err(broken)?;
+    let flight = Flight::new(&exporter, key, who, first).map_err(|error| broken(error.into()))?;
     let control = connection.open_bi().await;
     let (mut send, receive) = control.map_err(|error| ended(&server.address, &error))?;
-    send.write_chunk(bytes).await.map_err(|error| broken(StreamError::Broken(error.to_string())))?;
-    let listens = matches!(who, Who::Device { listens: true, .. });
+    send.write_chunk(flight.control).await.map_err(|error| broken(StreamError::Broken(error.to_string())))?;
     let mut streams = Streams { control: (send, FrameStream::new(receive)), acks: None, pages: Vec::new(), list: None };
-    if listens {
+    if let Some(bytes) = flight.acks {
         let mut acks = connection.open_uni().await.map_err(|error| ended(&server.address, &error))?;
-        if let Some(subscribe) = &first.subscribe {
-            let bytes = codec::encode(0, subscribe).map_err(|error| broken(error.into()))?;
-            acks.write_chunk(bytes).await.map_err(|error| broken(StreamError::Broken(error.to_string())))?;
-        }
+        acks.write_chunk(bytes).await.map_err(|error| broken(StreamError::Broken(error.to_string())))?;
         streams.acks = Some(acks);
-        for pull in first.pulls {
-            streams.pages.push((pull, ask(&connection, &page_of(pull)).await.map_err(broken)?));
-        }
-        let list = ListGroups { after: GroupId::ZERO, extensions: Extensions::default() };
-        streams.list = Some(ask(&connection, &list).await.map_err(broken)?);
+    }
+    for (pull, bytes) in flight.pages {
+        streams.pages.push((pull, ask_bytes(&connection, bytes).await.map_err(broken)?));
+    }
+    if let Some(bytes) = flight.list {
+        streams.list = Some(ask_bytes(&connection, bytes).await.map_err(broken)?);
     }
     let answer = first_answer(server, &connection, &mut streams.control.1).await?;
     let welcome = answer.decode::<Welcome>().map_err(|error| broken(error.into()))?;
-    Ok(Accepted { endpoint, connection, welcome, streams })
+    Ok((welcome, Accepted { endpoint, connection, streams }))
 }
 
-fn hello_bytes(connection: &Connection, key: &Ed25519KeyPair, who: Who) -> Result<Bytes, StreamError> {
-    let exporter = exporter(connection)?;
+fn hello_bytes(exporter: &[u8; proof::EXPORTER_BYTES], key: &Ed25519KeyPair, who: Who) -> Result<Bytes, WireError> {
     let extensions = Extensions::default();
     let (hello, message) = match who {
         Who::Device { device, epoch, listens, instance, attempt } => {
             let hello = Hello { device, listens, instance, attempt, minor: MINOR, epoch: Some(epoch), extensions };
-            (codec::encode(1, &hello)?, proof::hello(&exporter, &hello)?)
+            (codec::encode(1, &hello)?, proof::hello(exporter, &hello)?)
         }
         Who::Operator => {
             let hello = OperatorHello { minor: MINOR, extensions };
-            (codec::encode(1, &hello)?, proof::operator(&exporter, &hello)?)
+            (codec::encode(1, &hello)?, proof::operator(exporter, &hello)?)
         }
     };
     let signature = Bytes::copy_from_slice(key.sign(&message).as_ref());
@@ -130,11 +172,12 @@ async fn first_answer(
     let frame = control.next().await.map_err(|error| broke(server, connection, &error))?;
     let silent = || StreamError::Broken("it ended the conversation without a word".to_owned());
     let frame = frame.ok_or_else(|| broke(server, connection, &silent()))?;
-    match refusal(&frame) {
-        Ok(None) => Ok(frame),
-        Ok(Some(refusal)) => Err(ConnectError::Refused(refusal)),
-        Err(error) => Err(broke(server, connection, &error.into())),
-    }
+    accepts(frame).map_err(|error| broke(server, connection, &error.into()))?.map_err(ConnectError::Refused)
+}
+
+/// The answer to a first frame, or the refusal that it is.
+pub(super) fn accepts(frame: RawFrame) -> Result<Result<RawFrame, Refusal>, WireError> {
+    Ok(refusal(&frame)?.map_or(Ok(frame), Err))
 }
 
 /// What a stream that broke means: the connection's own reason says more, where it has one.
@@ -181,7 +224,8 @@ async fn ask_for_device(
 ) -> Result<Enrolled, ConnectError> {
     let connection = &connected.connection;
     let broken = |error: StreamError| broke(server, connection, &error);
-    let bytes = enrol_bytes(connection, key, wish).map_err(broken)?;
+    let exporter = exporter(connection).map_err(broken)?;
+    let bytes = enrol_bytes(&exporter, key, wish).map_err(|error| broken(error.into()))?;
     let control = connection.open_bi().await;
     let (mut send, receive) = control.map_err(|error| ended(&server.address, &error))?;
     send.write_chunk(bytes).await.map_err(|error| broken(StreamError::Broken(error.to_string())))?;
@@ -193,7 +237,12 @@ fn decode<F: Frame>(frame: &RawFrame) -> Result<F, WireError> {
     frame.decode()
 }
 
-fn enrol_bytes(connection: &Connection, key: &Ed25519KeyPair, wish: &Wish<'_>) -> Result<Bytes, StreamError> {
+/// The frame that asks for a device, over a TLS session with this exporter.
+pub(super) fn enrol_bytes(
+    exporter: &[u8; proof::EXPORTER_BYTES],
+    key: &Ed25519KeyPair,
+    wish: &Wish<'_>,
+) -> Result<Bytes, WireError> {
     let mut enrol = Enrol {
         code: Bytes::copy_from_slice(&wish.code.0),
         key: public_half(key),
@@ -203,7 +252,7 @@ fn enrol_bytes(connection: &Connection, key: &Ed25519KeyPair, wish: &Wish<'_>) -
         signature: Bytes::new(),
         extensions: Extensions::default(),
     };
-    let message = proof::enrol(&exporter(connection)?, &enrol)?;
+    let message = proof::enrol(exporter, &enrol)?;
     enrol.signature = Bytes::copy_from_slice(key.sign(&message).as_ref());
-    Ok(codec::encode(1, &enrol)?)
+    codec::encode(1, &enrol)
 }

@@ -11,8 +11,9 @@ use std::path::Path;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::client::chance;
 use crate::client::error::ProfileError;
-use crate::client::journal::{Journal, random_number};
+use crate::client::journal::Journal;
 use crate::core::inbox::{Delivery, Kept, Row};
 use crate::disk::{SharedDisk, whole};
 use crate::ids::{GroupId, MessageId};
@@ -114,7 +115,7 @@ impl InboxFile {
             self.take_in(record);
         }
         if self.name == 0 {
-            self.name = random_number().map_err(ProfileError::Disk)?.max(1);
+            self.name = chance::number()?.max(1);
             self.journal.append(&[encode(kind::NAME, &self.name)])?;
         }
         Ok(())

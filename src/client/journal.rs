@@ -10,8 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ring::rand::{SecureRandom as _, SystemRandom};
-
+use crate::client::chance;
 use crate::client::error::ProfileError;
 use crate::disk::{DiskError, File, SharedDisk, whole};
 
@@ -253,7 +252,7 @@ impl Journal {
         whole::remove(self.disk.as_ref(), &beside)?;
         let old = (self.number, self.synced);
         self.synced = HEADER_BYTES as u64;
-        self.number = random_number().map_err(ProfileError::Disk)?.max(NONE + 1);
+        self.number = chance::number()?.max(NONE + 1);
         let mut bytes = [self.magic.as_slice(), &self.number.to_be_bytes()].concat();
         bytes.extend(crc32c::crc32c(&bytes).to_be_bytes());
         bytes.extend(self.framed(bodies, HEADER_BYTES as u64));
@@ -337,11 +336,4 @@ fn read_from(file: &dyn File, offset: u64) -> Result<Vec<u8>, DiskError> {
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
     file.read_at(offset, &mut bytes)?;
     Ok(bytes)
-}
-
-/// A random number from the system.
-pub(super) fn random_number() -> Result<u64, String> {
-    let mut bytes = [0; 8];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no randomness".to_owned())?;
-    Ok(u64::from_be_bytes(bytes))
 }

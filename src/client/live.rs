@@ -3,9 +3,7 @@
 //! The tasks know nothing of what frames mean; they hand them to the engine through one bounded queue and stop reading
 //! while it is full, so that a slow application slows the server down and not this process.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,15 +12,16 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::client::connect::ended;
-use crate::client::error::{ConnectError, Refusal};
-use crate::client::stream::{FrameStream, StreamError, ask, refusal};
+use crate::client::error::ConnectError;
+use crate::client::net::{NetEvent, list_event, page_event};
+use crate::client::stream::{FrameStream, StreamError, ask};
 use crate::client::types::Session;
-use crate::core::inbox::{PageEnd, Pull};
+use crate::client::waiters::{Waiter, Waiters};
+use crate::core::inbox::Pull;
 use crate::ids::{ClientSeq, GroupId};
-use crate::limits::PAGE_ITEMS_MAX;
 use crate::wire::code::Code;
 use crate::wire::codec::RawFrame;
-use crate::wire::frame::{self, Extensions, Frame};
+use crate::wire::frame::{self, Frame};
 use crate::wire::{WireError, codec};
 
 /// Frames that wait for one stream's writer.
@@ -30,33 +29,6 @@ const WRITES_QUEUED_MAX: usize = 64;
 
 /// A goodbye leaves at once; whether it arrives is not waited for.
 const GOODBYE: Duration = Duration::from_millis(5);
-
-/// What happens on a connection, for the engine.
-#[derive(Debug)]
-pub(super) enum NetEvent {
-    /// An answer to a send.
-    SendAnswered(ClientSeq, RawFrame),
-    /// A frame that answers nothing, on control or push.
-    Frame(RawFrame),
-    /// Rows of the open page of a group.
-    Rows(GroupId, Bytes),
-    /// The open page of a group is complete.
-    PageEnded(GroupId, PageEnd),
-    /// The open page of a group failed.
-    PageFailed(GroupId, Option<Refusal>),
-    /// A part of the list of groups.
-    Listed(frame::GroupList),
-    /// The list of groups could not be had.
-    ListFailed,
-    /// The connection is over.
-    Closed(ConnectError),
-}
-
-/// Who waits for an answer on control.
-enum Waiter {
-    Question(oneshot::Sender<RawFrame>),
-    Send(ClientSeq),
-}
 
 /// Forgets who waits for an answer that nobody will take any more.
 struct Forgets<'a> {
@@ -66,7 +38,7 @@ struct Forgets<'a> {
 
 impl Drop for Forgets<'_> {
     fn drop(&mut self) {
-        drop(self.live.waiter(self.request));
+        drop(self.live.waiters.take(self.request));
     }
 }
 
@@ -78,8 +50,7 @@ pub(super) struct Live {
     endpoint: Endpoint,
     control: mpsc::Sender<Bytes>,
     acks: Option<mpsc::Sender<Bytes>>,
-    waiters: Mutex<HashMap<u32, Waiter>>,
-    next_request: AtomicU32,
+    waiters: Waiters,
 }
 
 impl std::fmt::Debug for Live {
@@ -125,16 +96,7 @@ impl Live {
             tasks.spawn(write_all(stream, written));
             acks
         });
-        let live = Arc::new(Live {
-            connection,
-            session,
-            address,
-            endpoint,
-            control,
-            acks,
-            waiters: Mutex::default(),
-            next_request: AtomicU32::new(2),
-        });
+        let live = Arc::new(Live { connection, session, address, endpoint, control, acks, waiters: Waiters::new() });
         tasks.spawn(read_control(Arc::clone(&live), streams.control.1, events.clone()));
         tasks.spawn(accept_pushes(live.connection.clone(), events.clone()));
         tasks.spawn(watch(Arc::clone(&live), events.clone()));
@@ -147,25 +109,10 @@ impl Live {
         (live, tasks)
     }
 
-    fn register(&self, waiter: Waiter) -> u32 {
-        let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let request = self.next_request.fetch_add(1, Ordering::Relaxed);
-            if request > 1 && !waiters.contains_key(&request) {
-                waiters.insert(request, waiter);
-                return request;
-            }
-        }
-    }
-
-    fn waiter(&self, request: u32) -> Option<Waiter> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner).remove(&request)
-    }
-
     /// Asks on control.
     pub(super) async fn ask<F: Frame>(&self, question: &F) -> Result<RawFrame, AskError> {
         let (answer, answered) = oneshot::channel();
-        let request = self.register(Waiter::Question(answer));
+        let request = self.waiters.register(Waiter::Question(answer));
         // Who asks may stop waiting at any point.
         let _forgets = Forgets { live: self, request };
         let bytes = codec::encode(request, question).map_err(AskError::Wire)?;
@@ -189,8 +136,7 @@ impl Live {
 
     /// Writes a send; its answer comes as an event.
     pub(super) async fn send(&self, seq: ClientSeq, send: &frame::Send) -> Result<(), WireError> {
-        let request = self.register(Waiter::Send(seq));
-        let bytes = codec::encode(request, send).inspect_err(|_| drop(self.waiter(request)))?;
+        let bytes = self.waiters.ask_to_send(seq, send)?;
         // A writer that is gone is reported by the end of the connection.
         drop(self.control.send(bytes).await);
         Ok(())
@@ -244,16 +190,7 @@ async fn read_control(live: Arc<Live>, mut stream: FrameStream, events: mpsc::Se
             Ok(None) | Err(StreamError::Broken(_)) => return,
             Err(StreamError::Wire(error)) => return live.fail(&error),
         };
-        let event = match (frame.request, live.waiter(frame.request)) {
-            (_, Some(Waiter::Question(answer))) => {
-                // Who asked may have stopped waiting.
-                drop(answer.send(frame));
-                continue;
-            }
-            (_, Some(Waiter::Send(seq))) => NetEvent::SendAnswered(seq, frame),
-            (0, None) => NetEvent::Frame(frame),
-            (_, None) => continue,
-        };
+        let Some(event) = live.waiters.route(frame) else { continue };
         if events.send(event).await.is_err() {
             return;
         }
@@ -285,26 +222,13 @@ async fn watch(live: Arc<Live>, events: mpsc::Sender<NetEvent>) {
     drop(events.send(NetEvent::Closed(ended(&live.address, &reason))).await);
 }
 
-/// Asks for a page and reads it.
-pub(super) async fn deliver(connection: Connection, pull: Pull, events: mpsc::Sender<NetEvent>) {
-    match ask(&connection, &page_of(pull)).await {
-        Ok(stream) => read_page(connection, pull.group, stream, events).await,
-        Err(_) => drop(events.send(NetEvent::PageFailed(pull.group, None)).await),
-    }
-}
-
-/// The frame that asks for a page to deliver: a large one, so that whoever is far away catches up with a busy group.
-pub(super) fn page_of(pull: Pull) -> frame::Pull {
-    frame::Pull {
-        gid: pull.group,
-        after: pull.after,
-        items: PAGE_ITEMS_MAX,
-        deliver: true,
-        extensions: Extensions::default(),
-    }
-}
-
-async fn read_page(connection: Connection, group: GroupId, mut stream: FrameStream, events: mpsc::Sender<NetEvent>) {
+/// Reads a page.
+pub(super) async fn read_page(
+    connection: Connection,
+    group: GroupId,
+    mut stream: FrameStream,
+    events: mpsc::Sender<NetEvent>,
+) {
     loop {
         let event = match stream.next().await {
             Ok(Some(frame)) => page_event(group, &frame),
@@ -323,27 +247,8 @@ async fn read_page(connection: Connection, group: GroupId, mut stream: FrameStre
     }
 }
 
-fn page_event(group: GroupId, frame: &RawFrame) -> Result<NetEvent, WireError> {
-    if frame.kind == frame::PageRows::TYPE {
-        return Ok(NetEvent::Rows(group, frame.decode::<frame::PageRows>()?.rows));
-    }
-    if let Some(refusal) = refusal(frame)? {
-        return Ok(NetEvent::PageFailed(group, Some(refusal)));
-    }
-    let frame::PageEnd { covered_to, more, gone, head, extensions: _ } = frame.decode()?;
-    Ok(NetEvent::PageEnded(group, PageEnd { covered_to, more, gone, head }))
-}
-
-/// Asks for groups above this one and reads the answer.
-pub(super) async fn list(connection: Connection, after: GroupId, events: mpsc::Sender<NetEvent>) {
-    let question = frame::ListGroups { after, extensions: Extensions::default() };
-    match ask(&connection, &question).await {
-        Ok(stream) => read_list(connection, stream, events).await,
-        Err(_) => drop(events.send(NetEvent::ListFailed).await),
-    }
-}
-
-async fn read_list(connection: Connection, mut stream: FrameStream, events: mpsc::Sender<NetEvent>) {
+/// Reads a part of the list of groups.
+pub(super) async fn read_list(connection: Connection, mut stream: FrameStream, events: mpsc::Sender<NetEvent>) {
     let event = match stream.next().await {
         Ok(Some(frame)) => list_event(&frame),
         Ok(None) | Err(StreamError::Broken(_)) => Ok(NetEvent::ListFailed),
@@ -354,11 +259,4 @@ async fn read_list(connection: Connection, mut stream: FrameStream, events: mpsc
         Ok(event) => drop(events.send(event).await),
         Err(error) => fail(&connection, &error),
     }
-}
-
-fn list_event(frame: &RawFrame) -> Result<NetEvent, WireError> {
-    if refusal(frame)?.is_some() {
-        return Ok(NetEvent::ListFailed);
-    }
-    Ok(NetEvent::Listed(frame.decode()?))
 }

@@ -91,10 +91,12 @@
 
 mod answer;
 mod backoff;
+mod chance;
 mod connect;
 mod engine;
 mod error;
 mod event;
+mod files;
 #[cfg(feature = "proof")]
 pub mod fuzzed;
 mod handle;
@@ -102,15 +104,18 @@ mod hello;
 mod inbox_file;
 mod journal;
 mod live;
+mod net;
 mod options;
 mod outbox_file;
 mod profile;
+mod quic;
 mod receiving;
 mod requests;
 mod sending;
 mod stream;
 mod tls;
 mod types;
+mod waiters;
 
 pub use error::{ConnectError, EnrolError, Failure, ListenError, OutboxError, ProfileError, Refusal, RequestError};
 pub use event::{Event, Received, Subscription};

@@ -157,6 +157,17 @@ impl Profile {
 
     /// Prepares an enrolment: key and link are on disk when this returns.
     pub(super) fn begin(&self, link: &Link) -> Result<Begun, ProfileError> {
+        let wrong = |_| ProfileError::Disk("the system gives no randomness for a key".to_owned());
+        let make = || Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(wrong);
+        self.begin_with(link, || make().map(|made| made.as_ref().to_vec()))
+    }
+
+    /// As [`Profile::begin`], with a key (PKCS#8) that the caller makes where one is needed.
+    pub(super) fn begin_with(
+        &self,
+        link: &Link,
+        make_key: impl FnOnce() -> Result<Vec<u8>, ProfileError>,
+    ) -> Result<Begun, ProfileError> {
         self.disk.create_folder(&self.folder)?;
         let path = self.path(JOIN_LOCK);
         let held = self.disk.lock(&path)?;
@@ -183,9 +194,7 @@ impl Profile {
             self.keep(&kept)?;
             return Ok(Begun::Now(self.key()?, lock));
         }
-        let wrong = |_| ProfileError::Disk("the system gives no randomness for a key".to_owned());
-        let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(wrong)?;
-        whole::replace(self.disk.as_ref(), &self.path(KEY_FILE), made.as_ref())?;
+        whole::replace(self.disk.as_ref(), &self.path(KEY_FILE), &make_key()?)?;
         self.keep(&Kept {
             format: FORMAT,
             address: link.address.clone(),

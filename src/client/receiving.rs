@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::client::error::ProfileError;
 use crate::client::event::{Event, Received, Subscription};
+use crate::client::files::Files;
 use crate::client::inbox_file::{InboxFile, Stored};
 use crate::client::types::{Content, Item, Position, Role};
 use crate::core::inbox::{Batch, Delivery, Inbox, PageEnd, Pull, Row};
@@ -31,6 +32,7 @@ pub(super) type OwnItems = Vec<(GroupId, Tag, MessageId, u64)>;
 
 /// See the module.
 pub(super) struct Receiving {
+    files: Files,
     inbox: Inbox,
     /// None only while a thread works on it, or after that thread failed.
     file: Option<Box<InboxFile>>,
@@ -56,6 +58,7 @@ pub(super) struct Receiving {
 
 /// What a listener begins with.
 pub(super) struct Begin {
+    pub(super) files: Files,
     pub(super) file: InboxFile,
     pub(super) lock: Box<dyn Lock>,
     pub(super) subscription: Subscription,
@@ -71,7 +74,7 @@ pub(super) struct Begin {
 
 impl Receiving {
     pub(super) fn new(begin: Begin) -> Result<Receiving, ProfileError> {
-        let Begin { mut file, lock, subscription, me, events, acks, taken, from, lost } = begin;
+        let Begin { files, mut file, lock, subscription, me, events, acks, taken, from, lost } = begin;
         // An earlier process may have given out more; what lies above the application's own position it has not kept.
         let seen_before = if from.is_some() { 0 } else { file.handed() };
         file.ack(from.unwrap_or(0))?;
@@ -85,6 +88,7 @@ impl Receiving {
             notices.push_back(Event::InboxLost);
         }
         Ok(Receiving {
+            files,
             inbox,
             name: file.name(),
             waiting: file.waiting(),
@@ -102,11 +106,6 @@ impl Receiving {
             seen_before,
             moved: BTreeSet::new(),
         })
-    }
-
-    /// The name of the inbox, for positions.
-    pub(super) const fn name(&self) -> u64 {
-        self.name
     }
 
     // ---- the connection ---------------------------------------------------------------------------------------------
@@ -271,11 +270,11 @@ impl Receiving {
         let groups: Vec<_> = moved.iter().filter_map(|group| Some((*group, self.inbox.kept(*group)?))).collect();
         let gone = || ProfileError::Disk("the inbox is not usable after an earlier failure".to_owned());
         let mut file = self.file.take().ok_or_else(gone)?;
-        let work = tokio::task::spawn_blocking(move || {
+        let work = self.files.work(move || {
             let done = step(&mut file, deliveries, &groups, acked, given, room);
             (file, done)
         });
-        let (file, done) = work.await.map_err(|_| gone())?;
+        let (file, done) = work.await.ok_or_else(gone)?;
         // What could not be stored is lost to this process: it ends, and the next one begins from the file.
         let (passed, handed) = done?;
         self.waiting = file.waiting();
@@ -299,7 +298,7 @@ impl Receiving {
         let (taken, given) = (self.taken.load(Ordering::Relaxed).max(self.seen_before), self.given);
         if taken < given {
             // Where this cannot be noted, what was never seen says that it may have been.
-            drop(tokio::task::spawn_blocking(move || file.take_back(taken)).await);
+            drop(self.files.work(move || file.take_back(taken)).await);
         }
     }
 
@@ -350,6 +349,14 @@ impl Receiving {
     /// When to come back although nothing happened, for what was not due yet at this time.
     pub(super) fn wakes_at(&self, now_ms: u64) -> Option<u64> {
         self.inbox.wakes_at(now_ms)
+    }
+}
+
+#[cfg(feature = "proof")]
+impl Receiving {
+    /// Where each group stands.
+    pub(super) fn kept(&self) -> impl Iterator<Item = (GroupId, crate::core::inbox::Kept)> {
+        self.inbox.all_kept()
     }
 }
 

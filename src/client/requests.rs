@@ -18,6 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::client::connect::Server;
 use crate::client::engine::{Identity, Parts};
 use crate::client::error::{ProfileError, RequestError};
+use crate::client::files::Files;
 use crate::client::handle::{Client, on_disk};
 use crate::client::live::AskError;
 use crate::client::options::ClientOptions;
@@ -65,7 +66,15 @@ impl Client {
         let (key, pin) = on_disk(move || operator_keys(&disk, &certs)).await?;
         let server = Server { address, pins: vec![pin] };
         let identity = Identity::Operator { server };
-        let parts = Parts { identity, key, options: options.clone(), instance: 0, sending: None, receiving: None };
+        let parts = Parts {
+            files: Files::InThread,
+            identity,
+            key,
+            options: options.clone(),
+            instance: 0,
+            sending: None,
+            receiving: None,
+        };
         Ok(Client::start(parts, options))
     }
 

@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 use crate::client::answer::{outcome, read_answer};
 use crate::client::error::{ConnectError, OutboxError, ProfileError};
 use crate::client::event::Event;
-use crate::client::live::Live;
+use crate::client::files::Files;
+use crate::client::net::Line;
 use crate::client::outbox_file::OutboxFile;
 use crate::client::types::Outcome;
 use crate::clock;
@@ -58,6 +59,7 @@ struct Kept {
 
 /// See the module.
 pub(super) struct Sending {
+    files: Files,
     disk: SharedDisk,
     folder: PathBuf,
     epoch: Epoch,
@@ -82,9 +84,10 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    pub(super) fn new(disk: SharedDisk, folder: PathBuf, epoch: Epoch) -> Sending {
+    pub(super) fn new(files: Files, disk: SharedDisk, folder: PathBuf, epoch: Epoch) -> Sending {
         let file = OutboxFile::new(disk.clone(), &folder);
         Sending {
+            files,
             disk,
             folder,
             epoch,
@@ -103,22 +106,23 @@ impl Sending {
         }
     }
 
-    fn outbox(&self) -> Option<&Outbox> {
+    /// What is known of the outbox; none after a failure of the thread that worked on it.
+    pub(super) fn outbox(&self) -> Option<&Outbox> {
         self.kept.as_ref().map(|kept| kept.file.outbox())
     }
 
-    /// Works on the file in a thread that may wait for the disk.
+    /// Works on the file where one may wait for the disk.
     async fn with_file<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Kept) -> T + Send + 'static,
     ) -> Result<T, ProfileError> {
         let gone = || ProfileError::Disk("the outbox is not usable after an earlier failure".to_owned());
         let mut kept = self.kept.take().ok_or_else(gone)?;
-        let done = tokio::task::spawn_blocking(move || {
+        let done = self.files.work(move || {
             let result = work(&mut kept);
             (kept, result)
         });
-        let (kept, result) = done.await.map_err(|_| gone())?;
+        let (kept, result) = done.await.ok_or_else(gone)?;
         self.kept = Some(kept);
         Ok(result)
     }
@@ -319,7 +323,7 @@ impl Sending {
     }
 
     /// Sends what is due: marked and synced first.
-    pub(super) async fn pump(&mut self, live: &Live, now_ms: u64) -> Result<(), ProfileError> {
+    pub(super) async fn pump(&mut self, line: &impl Line, now_ms: u64) -> Result<(), ProfileError> {
         if self.lock.is_none() || self.welcome.is_some() || now_ms < self.not_before {
             return Ok(());
         }
@@ -342,7 +346,7 @@ impl Sending {
             }
         }
         for (seq, send) in self.start(now_ms) {
-            live.send(seq, &send).await.map_err(|error| ProfileError::Disk(error.to_string()))?;
+            line.send(seq, &send).await.map_err(|error| ProfileError::Disk(error.to_string()))?;
         }
         Ok(())
     }

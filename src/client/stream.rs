@@ -51,10 +51,14 @@ impl FrameStream {
 
 /// Opens a request stream and asks on it; what follows is the answer.
 pub(super) async fn ask<F: Frame>(connection: &Connection, question: &F) -> Result<FrameStream, StreamError> {
+    ask_bytes(connection, codec::encode(1, question)?).await
+}
+
+/// As [`ask`], with the encoded frame.
+pub(super) async fn ask_bytes(connection: &Connection, question: Bytes) -> Result<FrameStream, StreamError> {
     let broken = |error: &dyn std::fmt::Display| StreamError::Broken(error.to_string());
-    let bytes: Bytes = codec::encode(1, question)?;
     let (mut send, receive) = connection.open_bi().await.map_err(|error| broken(&error))?;
-    send.write_chunk(bytes).await.map_err(|error| broken(&error))?;
+    send.write_chunk(question).await.map_err(|error| broken(&error))?;
     send.finish().map_err(|error| broken(&error))?;
     Ok(FrameStream::new(receive))
 }

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use super::{ASKED_PAUSE, Command, Engine, Link, report};
 use crate::client::error::ConnectError;
 use crate::client::event::Event;
-use crate::client::live::{NetEvent, list};
+use crate::client::net::{Line, Net, NetEvent};
 use crate::client::receiving::OwnItems;
 use crate::client::stream::refusal;
 use crate::clock;
@@ -15,9 +15,9 @@ use crate::wire::code::{Class, Code};
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{self, Frame};
 
-impl Engine {
+impl<N: Net> Engine<N> {
     /// Does what handles ask; the one who wants it closed comes back.
-    pub(super) async fn obey(&mut self, commands: Vec<Command>) -> Option<oneshot::Sender<()>> {
+    pub(in crate::client) async fn obey(&mut self, commands: Vec<Command>) -> Option<oneshot::Sender<()>> {
         let mut queued = Vec::new();
         let mut rest = Vec::new();
         for command in commands {
@@ -75,7 +75,7 @@ impl Engine {
 
     // ---- what the network brings ------------------------------------------------------------------------------------
 
-    pub(super) async fn happened(&mut self, events: Vec<NetEvent>) -> Result<(), ConnectError> {
+    pub(in crate::client) async fn happened(&mut self, events: Vec<NetEvent>) -> Result<(), ConnectError> {
         let now_ms = clock::monotonic_ms();
         let mut answers = Vec::new();
         let mut own = OwnItems::new();
@@ -97,8 +97,8 @@ impl Engine {
                 | NetEvent::Listed(_)
                 | NetEvent::ListFailed => self.page(event, &mut own, now_ms),
             };
-            if let (Err(error), Link::Up { live, .. }) = (taken, &self.link) {
-                live.fail(&error);
+            if let (Err(error), Link::Up { line, .. }) = (taken, &self.link) {
+                line.fail(&error);
             }
         }
         self.note_held(&answers);
@@ -147,9 +147,9 @@ impl Engine {
                 receiving.listed(&groups, now_ms);
                 let last = groups.rows.0.last().map(|group| group.gid);
                 self.listing = false;
-                if let (true, Some(last), Link::Up { live, .. }) = (groups.more, last, &self.link) {
+                if let (true, Some(last), Link::Up { line, .. }) = (groups.more, last, &self.link) {
                     self.listing = true;
-                    tokio::spawn(list(live.connection.clone(), last, self.net_sender.clone()));
+                    line.open_list(last);
                 }
             }
             NetEvent::ListFailed => self.listing = false,

@@ -2,21 +2,19 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-
-use super::{EVENTS_QUEUED_MAX, Engine, Identity, LAST_ACKS, Link, broken, report};
+use super::{Engine, Identity, Link, broken, report};
+use crate::client::chance;
 use crate::client::connect::Server;
 use crate::client::error::ConnectError;
 use crate::client::event::Event;
-use crate::client::hello::{Accepted, FirstFlight, Who, introduce};
-use crate::client::live::{Live, NetEvent};
+use crate::client::hello::{FirstFlight, Who};
+use crate::client::net::{Dial, Line, Net};
 use crate::client::receiving::Receiving;
 use crate::client::types::Session;
 use crate::clock;
 use crate::wire::frame::Welcome;
 
-impl Engine {
+impl<N: Net> Engine<N> {
     pub(super) fn connect(&mut self) {
         self.attempt += 1;
         // Who has once begun to send goes on, also while another process may hold the drain lock.
@@ -36,22 +34,18 @@ impl Engine {
             first = FirstFlight { subscribe: Some(subscribe), pulls };
             self.listing = true;
         }
-        // What an older connection still had to say is not heard on the new one.
-        let (sender, net) = mpsc::channel(EVENTS_QUEUED_MAX);
-        self.net_sender = sender;
-        self.net = net;
         let (key, options) = (Arc::clone(&self.key), self.options.clone());
-        let mut attempt = JoinSet::new();
-        attempt.spawn(async move { introduce(&server, &key, who, first, &options).await });
-        self.link = Link::Connecting(attempt);
+        self.link = Link::Connecting(self.net.dial(Dial { server, key, who, first, options }));
     }
 
-    pub(super) async fn connected(&mut self, result: Result<Box<Accepted>, ConnectError>) -> Result<(), ConnectError> {
-        let accepted = match result {
-            Ok(accepted) => accepted,
+    pub(in crate::client) async fn connected(
+        &mut self,
+        result: Result<Box<(Welcome, N::Accepted)>, ConnectError>,
+    ) -> Result<(), ConnectError> {
+        let (welcome, accepted) = match result {
+            Ok(accepted) => *accepted,
             Err(error) => return self.failed(error),
         };
-        let Accepted { endpoint, connection, welcome, streams } = *accepted;
         let address = match &self.identity {
             Identity::Device { account, .. } => {
                 if welcome.epoch != account.epoch {
@@ -62,14 +56,15 @@ impl Engine {
             Identity::Operator { server } => server.address.clone(),
         };
         let session = session(&welcome);
-        let (live, tasks) = Live::start(endpoint, connection, address, session.clone(), streams, &self.net_sender);
-        self.link = Link::Up { live: Arc::clone(&live), _tasks: tasks, since: clock::monotonic() };
+        let line = self.net.start(accepted, address, session.clone());
+        let live = line.live();
+        self.link = Link::Up { line, since: clock::monotonic() };
         if let Some(receiving) = &mut self.receiving {
             receiving.credit(welcome.credit_items, welcome.credit_bytes);
             receiving.notify(Event::Connected(session));
         }
         self.seen.send_modify(|seen| {
-            seen.live = Some(live);
+            seen.live = live;
             seen.trouble = None;
         });
         if let Some(sending) = &mut self.sending {
@@ -90,7 +85,7 @@ impl Engine {
         account.pins = pins;
         account.handle.clone_from(&welcome.handle);
         let profile = profile.clone();
-        let kept = tokio::task::spawn_blocking(move || profile.learn(&welcome.pins, &welcome.handle));
+        let kept = self.files.work(move || profile.learn(&welcome.pins, &welcome.handle));
         // Not kept now, it is learned again at the next connection.
         report(kept.await.unwrap_or(Ok(())));
         Ok(())
@@ -108,7 +103,7 @@ impl Engine {
             return Err(error);
         }
         let asked = if let ConnectError::Refused(refusal) = &error { refusal.retry_after_ms } else { 0 };
-        let pause = self.backoff.failed(&self.options, rand::random::<f64>(), asked);
+        let pause = self.backoff.failed(&self.options, chance::fraction(), asked);
         self.link = Link::Down(clock::monotonic() + pause);
         self.listing = false;
         self.seen.send_modify(|seen| {
@@ -123,12 +118,12 @@ impl Engine {
     }
 
     /// It is over for good.
-    pub(super) async fn end(&mut self, error: ConnectError) {
+    pub(in crate::client) async fn end(&mut self, error: ConnectError) {
         if self.has_ended() {
             return;
         }
-        if let Link::Up { live, .. } = &self.link {
-            live.close().await;
+        if let Link::Up { line, .. } = &self.link {
+            line.close().await;
         }
         self.link = Link::Down(clock::monotonic());
         if let Some(sending) = &mut self.sending {
@@ -145,31 +140,32 @@ impl Engine {
         });
     }
 
-    /// Tells the server what was acknowledged, and goes.
-    pub(super) async fn close(&mut self) {
+    /// An orderly end begins: the server is told what was acknowledged.
+    pub(in crate::client) async fn close(&mut self) {
         if matches!(self.link, Link::Connecting(_)) {
             self.link = Link::Down(clock::monotonic());
         }
-        let deadline = tokio::time::Instant::from_std(clock::monotonic() + LAST_ACKS);
-        let told = self.tell_listener().await;
-        if let (Ok(()), Some(receiving), Link::Up { live, .. }) = (told, &mut self.receiving, &self.link) {
-            let live = Arc::clone(live);
-            if let Some(ack) = receiving.all_acks(clock::monotonic_ms()) {
-                broken(&live, live.write_acks(&ack).await);
-            }
-            while self.receiving.as_ref().is_some_and(Receiving::expects_answer) {
-                match tokio::time::timeout_at(deadline, self.net.recv()).await {
-                    Ok(Some(NetEvent::Closed(_)) | None) | Err(_) => break,
-                    // What cannot be taken in any more is taken in by the next process.
-                    Ok(Some(event)) => drop(self.happened(vec![event]).await),
-                }
-            }
+        self.told_all = self.tell_listener().await.is_ok();
+        if let (true, Some(receiving), Link::Up { line, .. }) = (self.told_all, &mut self.receiving, &self.link)
+            && let Some(ack) = receiving.all_acks(clock::monotonic_ms())
+        {
+            broken(line, line.write_acks(&ack).await);
         }
+    }
+
+    /// Whether an orderly end waits for the answer to the last acks.
+    pub(in crate::client) fn waits_for_last_answer(&self) -> bool {
+        let up = matches!(self.link, Link::Up { .. });
+        self.told_all && up && self.receiving.as_ref().is_some_and(Receiving::expects_answer)
+    }
+
+    /// The last step of an orderly end.
+    pub(in crate::client) async fn leave(&mut self) {
         if let Some(receiving) = &mut self.receiving {
             receiving.end().await;
         }
-        if let Link::Up { live, .. } = &self.link {
-            live.close().await;
+        if let Link::Up { line, .. } = &self.link {
+            line.close().await;
         }
         self.seen.send_modify(|seen| {
             seen.live = None;

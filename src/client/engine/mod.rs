@@ -1,24 +1,25 @@
-//! The task behind a client: one loop over what is asked of it, what the network brings, and time.
+//! What is behind a client: steps for what is asked of it, what the network brings, and time.
 //!
-//! It owns the connection, connects again after a failure, and feeds [`Sending`] and [`Receiving`]. It ends when all
-//! handles are gone. Whatever ends a client for good (replaced, revoked, another history, an inbox that cannot be
+//! It owns the connection, connects again after a failure, and feeds [`Sending`] and [`Receiving`]. A task loops over the
+//! steps ([`Engine::run`]) until all handles are gone. Whatever ends a client for good (replaced, revoked, another history, an inbox that cannot be
 //! written) is told once, to everybody who waits and to all who ask later.
 
 mod events;
 mod link;
+mod run;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ring::signature::Ed25519KeyPair;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::{oneshot, watch};
 
 use crate::client::backoff::Backoff;
 use crate::client::connect::Server;
 use crate::client::error::{ConnectError, OutboxError, ProfileError, Refusal};
-use crate::client::hello::Accepted;
-use crate::client::live::{Live, NetEvent, deliver, list};
+use crate::client::files::Files;
+use crate::client::live::Live;
+use crate::client::net::{Line, Net};
 use crate::client::options::ClientOptions;
 use crate::client::profile::Profile;
 use crate::client::receiving::Receiving;
@@ -28,14 +29,10 @@ use crate::clock;
 use crate::ids::ClientSeq;
 use crate::wire::WireError;
 
-/// What the network may bring before the engine has to look at it; the tasks wait beyond that.
-const EVENTS_QUEUED_MAX: usize = 64;
-/// Events, or entries for the outbox, that are handled together.
-const TOGETHER_MAX: usize = 64;
 /// A group that is asked for is listed at most this often.
 const LIST_PAUSE: Duration = Duration::from_millis(500);
 /// How long a closing client waits for the answer to its last acks.
-const LAST_ACKS: Duration = Duration::from_secs(2);
+pub(in crate::client) const LAST_ACKS: Duration = Duration::from_secs(2);
 /// Someone who asks makes a waiting client connect, but not more often than this.
 const ASKED_PAUSE: Duration = Duration::from_millis(200);
 
@@ -80,20 +77,21 @@ pub(super) enum Identity {
     Operator { server: Server },
 }
 
-enum Link {
+enum Link<N: Net> {
     /// No connection; the next attempt, if one is wanted, not before this.
     Down(Instant),
-    /// One attempt. It ends when this is dropped: a Hello of it that came later would displace a newer listener.
-    Connecting(JoinSet<Result<Accepted, ConnectError>>),
+    /// One attempt.
+    Connecting(N::Attempt),
     Up {
-        live: Arc<Live>,
-        _tasks: JoinSet<()>,
+        line: N::Line,
         since: Instant,
     },
 }
 
 /// See the module.
-pub(super) struct Engine {
+pub(super) struct Engine<N: Net> {
+    pub(super) net: N,
+    files: Files,
     identity: Identity,
     key: Arc<Ed25519KeyPair>,
     options: ClientOptions,
@@ -101,11 +99,8 @@ pub(super) struct Engine {
     attempt: u64,
     pub(super) sending: Option<Sending>,
     pub(super) receiving: Option<Receiving>,
-    commands: mpsc::Receiver<Command>,
     seen: watch::Sender<Seen>,
-    link: Link,
-    net: mpsc::Receiver<NetEvent>,
-    net_sender: mpsc::Sender<NetEvent>,
+    link: Link<N>,
     backoff: Backoff,
     /// Somebody wants a connection.
     wanted: bool,
@@ -114,20 +109,13 @@ pub(super) struct Engine {
     looked_ms: u64,
     listed: Option<Instant>,
     listing: bool,
-}
-
-/// What made the loop turn.
-enum Turn {
-    Commands(Vec<Command>),
-    Net(Vec<NetEvent>),
-    Connected(Result<Box<Accepted>, ConnectError>),
-    /// Time has passed, or the application took or acknowledged something.
-    Other,
-    Abandoned,
+    /// An orderly end has begun, and the application's acks were taken in.
+    told_all: bool,
 }
 
 /// What the engine begins with.
 pub(super) struct Parts {
+    pub(super) files: Files,
     pub(super) identity: Identity,
     pub(super) key: Ed25519KeyPair,
     pub(super) options: ClientOptions,
@@ -136,12 +124,13 @@ pub(super) struct Parts {
     pub(super) receiving: Option<Receiving>,
 }
 
-impl Engine {
-    pub(super) fn new(parts: Parts, commands: mpsc::Receiver<Command>, seen: watch::Sender<Seen>) -> Engine {
-        let Parts { identity, key, options, instance, sending, receiving } = parts;
-        let (net_sender, net) = mpsc::channel(EVENTS_QUEUED_MAX);
+impl<N: Net> Engine<N> {
+    pub(super) fn new(parts: Parts, net: N, seen: watch::Sender<Seen>) -> Engine<N> {
+        let Parts { files, identity, key, options, instance, sending, receiving } = parts;
         let now = clock::monotonic();
         Engine {
+            net,
+            files,
             identity,
             key: Arc::new(key),
             options,
@@ -150,104 +139,23 @@ impl Engine {
             sending,
             wanted: receiving.is_some(),
             receiving,
-            commands,
             seen,
             link: Link::Down(now),
-            net,
-            net_sender,
             backoff: Backoff::default(),
             polled: now,
             looked_ms: 0,
             listed: None,
             listing: false,
+            told_all: false,
         }
     }
 
-    /// Runs until all handles are gone, or it is closed.
-    pub(super) async fn run(mut self) {
-        loop {
-            if let Err(error) = self.advance().await {
-                self.end(error).await;
-            }
-            let turned = match self.turn().await {
-                Turn::Abandoned => return self.close().await,
-                Turn::Other => Ok(()),
-                Turn::Commands(commands) => match self.obey(commands).await {
-                    Some(closed) => {
-                        self.close().await;
-                        // Who closed may be gone.
-                        return closed.send(()).unwrap_or_default();
-                    }
-                    None => Ok(()),
-                },
-                Turn::Net(events) => self.happened(events).await,
-                Turn::Connected(result) => self.connected(result).await,
-            };
-            if let Err(error) = turned {
-                self.end(error).await;
-            }
-        }
-    }
-
-    fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.seen.borrow().ended.is_some()
     }
 
-    // ---- the loop ---------------------------------------------------------------------------------------------------
-
-    /// Waits for whatever comes first.
-    async fn turn(&mut self) -> Turn {
-        let wake = tokio::time::Instant::from_std(self.wakes_at());
-        let queue = self.receiving.as_ref().filter(|receiving| receiving.has_backlog()).map(Receiving::queue);
-        let mut acks = self.receiving.as_ref().map(Receiving::acks);
-        let connecting = async {
-            match &mut self.link {
-                Link::Connecting(attempt) => match attempt.join_next().await {
-                    Some(Ok(result)) => result.map(Box::new),
-                    // The attempt itself has failed.
-                    Some(Err(_)) | None => Err(ConnectError::Closed),
-                },
-                Link::Down(_) | Link::Up { .. } => std::future::pending().await,
-            }
-        };
-        let room = async {
-            match &queue {
-                Some(queue) if queue.is_closed() => std::future::pending().await,
-                // What is reserved is given back at once: the next step looks at the room that there is.
-                Some(queue) => drop(queue.reserve().await),
-                None => std::future::pending().await,
-            }
-        };
-        let acked = async {
-            match &mut acks {
-                // Who does not listen any more acknowledges nothing.
-                Some(acks) => match acks.changed().await {
-                    Ok(()) => (),
-                    Err(_) => std::future::pending().await,
-                },
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            command = self.commands.recv() => match command {
-                Some(command) => {
-                    let more = std::iter::from_fn(|| self.commands.try_recv().ok());
-                    Turn::Commands(std::iter::once(command).chain(more.take(TOGETHER_MAX)).collect())
-                }
-                None => Turn::Abandoned,
-            },
-            Some(event) = self.net.recv() => {
-                let more = std::iter::from_fn(|| self.net.try_recv().ok());
-                Turn::Net(std::iter::once(event).chain(more.take(TOGETHER_MAX)).collect())
-            }
-            result = connecting => Turn::Connected(result),
-            () = room => Turn::Other,
-            () = acked => Turn::Other,
-            () = tokio::time::sleep_until(wake) => Turn::Other,
-        }
-    }
-
-    fn wakes_at(&self) -> Instant {
+    /// When to go on although nothing happened.
+    pub(super) fn wakes_at(&self) -> Instant {
         let now = clock::monotonic();
         let now_ms = clock::monotonic_ms();
         let in_ms = |at: u64| now + Duration::from_millis(at.saturating_sub(now_ms));
@@ -277,7 +185,7 @@ impl Engine {
     }
 
     /// Everything that can be done without waiting for anybody.
-    async fn advance(&mut self) -> Result<(), ConnectError> {
+    pub(super) async fn advance(&mut self) -> Result<(), ConnectError> {
         if self.has_ended() {
             return self.tell_listener().await;
         }
@@ -290,8 +198,8 @@ impl Engine {
                 self.polled = now;
                 report(sending.poll(now_ms).await);
             }
-            if let Link::Up { live, .. } = &self.link {
-                report(sending.pump(live, now_ms).await);
+            if let Link::Up { line, .. } = &self.link {
+                report(sending.pump(line, now_ms).await);
             }
         }
         self.tell_listener().await?;
@@ -311,12 +219,12 @@ impl Engine {
     }
 
     async fn pull_and_ack(&mut self, now_ms: u64) {
-        let (Some(receiving), Link::Up { live, .. }) = (&mut self.receiving, &self.link) else { return };
+        let (Some(receiving), Link::Up { line, .. }) = (&mut self.receiving, &self.link) else { return };
         if let Some(ack) = receiving.due_acks(now_ms) {
-            broken(live, live.write_acks(&ack).await);
+            broken(line, line.write_acks(&ack).await);
         }
         while let Some(pull) = receiving.next_pull(now_ms) {
-            tokio::spawn(deliver(live.connection.clone(), pull, self.net_sender.clone()));
+            line.open_page(pull);
         }
         let may_list = self.listed.is_none_or(|at| clock::monotonic() >= at + LIST_PAUSE);
         if !self.listing
@@ -325,7 +233,7 @@ impl Engine {
         {
             self.listing = true;
             self.listed = Some(clock::monotonic());
-            tokio::spawn(list(live.connection.clone(), after, self.net_sender.clone()));
+            line.open_list(after);
         }
     }
 }
@@ -337,8 +245,8 @@ fn report(result: Result<(), ProfileError>) {
     }
 }
 
-fn broken(live: &Live, result: Result<(), WireError>) {
+fn broken(line: &impl Line, result: Result<(), WireError>) {
     if let Err(error) = result {
-        live.fail(&error);
+        line.fail(&error);
     }
 }

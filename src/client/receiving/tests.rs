@@ -15,7 +15,8 @@ async fn acks_after_the_inbox_failed_turn_the_loop_once_and_not_for_ever() {
     let (events, _received) = mpsc::channel(4);
     let (acks, acked) = watch::channel(0);
     let (subscription, me, taken) = (Subscription::All, UserId::new(1), Arc::default());
-    let begin = Begin { file, lock, subscription, me, events, acks: acked, taken, from: None, lost };
+    let begin =
+        Begin { files: Files::InThread, file, lock, subscription, me, events, acks: acked, taken, from: None, lost };
     let mut receiving = Receiving::new(begin).unwrap();
     receiving.file = None;
     acks.send(3).unwrap();

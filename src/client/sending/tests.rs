@@ -10,7 +10,7 @@ use crate::disk::simulated::SimulatedDisk;
 const FOLDER: &str = "/profile";
 
 fn sending(disk: &SimulatedDisk) -> Sending {
-    Sending::new(Arc::new(disk.clone()), FOLDER.into(), Epoch::new([1; 16]))
+    Sending::new(Files::InThread, Arc::new(disk.clone()), FOLDER.into(), Epoch::new([1; 16]))
 }
 
 fn entry(number: u64) -> Entry {
