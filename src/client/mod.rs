@@ -112,6 +112,8 @@ mod quic;
 mod receiving;
 mod requests;
 mod sending;
+#[cfg(feature = "proof")]
+pub mod stepped;
 mod stream;
 mod tls;
 mod types;

@@ -6,6 +6,8 @@
 
 mod events;
 mod link;
+#[cfg(feature = "proof")]
+mod looks;
 mod run;
 
 use std::sync::Arc;
