@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::store::applier::Record;
 
@@ -116,6 +116,14 @@ impl Doubt {
     pub(crate) async fn recorded(&self) {
         // As above: this cannot end early.
         drop(self.recorded.subscribe().wait_for(|recorded| *recorded).await);
+    }
+
+    /// The index was closed, and its files look like this: recorded where it came so far in order.
+    pub(crate) fn at_rest(&self, files: Option<u64>) {
+        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(Err(failure)) = record.map(|record| record.rest(files)) {
+            warn!(error = %failure, "how the index was left is not recorded: the next start takes it as it is");
+        }
     }
 
     fn write_down(&self) {

@@ -39,6 +39,7 @@ use crate::server::view::View;
 use crate::server::watchdog::{Watchdog, Work};
 use crate::server::writer::{self, Open, Writer};
 use crate::server::{Shared, auth, connection, dispatch, operator};
+use crate::store::engine::Index;
 use crate::store::index::{self, SledIndex};
 use crate::store::{Progress, StoreError};
 use crate::wire::code::Code;
@@ -93,6 +94,7 @@ pub struct Server {
     /// None once its end was seen.
     dispatcher: Option<tokio::task::JoinHandle<Result<(), ServeError>>>,
     watchdog: Arc<Watchdog>,
+    index: Arc<dyn Index>,
     threads: Vec<JoinHandle<()>>,
     monitor: Monitor,
     /// Nothing comes, but its end once the threads have ended.
@@ -132,6 +134,7 @@ impl Server {
     ) -> Result<Server, ServeError> {
         let watchdog = Watchdog::new(index.stall);
         let (folder, segment_bytes) = (config.data.clone(), limits::SEGMENT_BYTES);
+        let kept = Arc::clone(&index.index);
         let place = Place { disk: Arc::clone(&disk), folder, segment_bytes, index, beside: Arc::new(Threads) };
         let opening = place.clone();
         let room = Arc::new(Room::new(Arc::clone(&disk), config.data.clone()));
@@ -198,6 +201,7 @@ impl Server {
             accepting,
             dispatcher,
             watchdog,
+            index: kept,
             threads,
             threads_end,
             monitor,
@@ -277,7 +281,7 @@ impl Server {
                 if !joined.await.unwrap_or(false) {
                     warn!("a thread panicked");
                 }
-                close_index(&self.shared.view, &self.watchdog).await;
+                close_index(&self.shared.view, &self.watchdog, self.index).await;
             }
             _ = self.watchdog.doubt.raised() => self.what_hangs_is_left_behind().await,
         }
@@ -328,10 +332,15 @@ async fn doubt_is_recorded(watchdog: &Watchdog) {
 }
 
 /// Closes the index, on a thread of its own: what is left to flush may hang as any work on it may, and is doubt then.
-async fn close_index(view: &View, watchdog: &Arc<Watchdog>) {
+/// Only once it is closed nothing is written to its files any more.
+async fn close_index(view: &View, watchdog: &Arc<Watchdog>, index: Arc<dyn Index>) {
     let (alive, mut closed) = mpsc::channel(1);
     let (engine, guard) = (view.take_engine(), Arc::clone(watchdog));
-    if let Err(error) = thread("closing", alive, move || guard.applier.during(Work::Closing, || drop(engine))) {
+    let close = move || {
+        guard.applier.during(Work::Closing, || drop(engine));
+        guard.doubt.at_rest(index.rest());
+    };
+    if let Err(error) = thread("closing", alive, close) {
         warn!(%error, "the index was closed without a watch");
     }
     tokio::select! {
@@ -408,6 +417,7 @@ mod tests {
     use crate::core::tables::Tables;
     use crate::ids::Lsn;
     use crate::store::faulty::{Fault, FaultyEngine};
+    use crate::store::memory::MemoryIndex;
 
     #[tokio::test]
     async fn an_index_that_hangs_while_it_is_closed_is_in_doubt() {
@@ -420,7 +430,7 @@ mod tests {
             // However busy the machine is, what does not hang is done by then.
             let watchdog = Watchdog::new(if hangs { Duration::from_millis(200) } else { Duration::from_secs(3_600) });
             tokio::spawn(Arc::clone(&watchdog).run());
-            close_index(&view, &watchdog).await;
+            close_index(&view, &watchdog, Arc::new(MemoryIndex)).await;
             assert_eq!(watchdog.doubt.is_raised(), hangs);
         }
     }

@@ -53,13 +53,15 @@ struct Kept {
     /// None where the index is never kept.
     flushed: Option<Flushed>,
     doubted: bool,
+    /// Up to where the index has settled: nothing is applied any more, and closing it is all that is left.
+    settled: Option<Lsn>,
 }
 
 impl Record {
     /// The record of an open store; none where its index is never kept.
     #[must_use]
     pub fn new(flushed: Option<Flushed>) -> Record {
-        Record(Arc::new(Mutex::new(Kept { flushed, doubted: false })))
+        Record(Arc::new(Mutex::new(Kept { flushed, doubted: false, settled: None })))
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -102,6 +104,20 @@ impl Record {
     /// Where the disk refuses.
     pub fn end_reading(&self) -> Result<(), DiskError> {
         self.record(self.lsn(), None)
+    }
+
+    /// Records how the files look of an index that was closed after a clean stop; nothing where it did not settle.
+    ///
+    /// # Errors
+    /// Where the disk refuses.
+    pub fn rest(&self, files: Option<u64>) -> Result<(), DiskError> {
+        let settled = self.kept().settled;
+        settled.filter(|_| files.is_some()).map_or(Ok(()), |lsn| self.record(lsn, files))
+    }
+
+    fn settled(&self, lsn: Lsn) -> Result<(), DiskError> {
+        self.kept().settled = Some(lsn);
+        self.record(lsn, None)
     }
 
     /// Records how far the index is durable and, where it has come to rest, how its files look.
@@ -307,16 +323,16 @@ impl Applier {
         Ok(Checkpoint { flushed, unrecorded: recorded.err() })
     }
 
-    /// The last checkpoint, at a clean stop: nothing is applied any more, and nothing written.
+    /// The last checkpoint, at a clean stop: nothing is applied any more.
     ///
     /// # Errors
     /// As [`Applier::checkpoint`].
     pub fn finish(&mut self) -> Result<Checkpoint, ApplyError> {
         self.check()?;
-        let outcome = self.engine.rest();
+        let outcome = self.engine.settle();
         self.failed = outcome.is_err();
-        let (flushed, files) = outcome?;
-        Ok(Checkpoint { flushed, unrecorded: self.record.record(flushed, files).err() })
+        let flushed = outcome?;
+        Ok(Checkpoint { flushed, unrecorded: self.record.settled(flushed).err() })
     }
 
     /// Gives memory back: a checkpoint, then the index is closed and opened anew.

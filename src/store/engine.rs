@@ -93,14 +93,13 @@ pub trait Engine: Send + Sync {
     /// Where the index cannot be written.
     fn flush(&self) -> Result<Lsn, EngineError>;
 
-    /// Makes everything applied durable and comes to rest: nothing is written to the index's files after this, until it
-    /// is opened again. Says the lsn, and how [`Index::files`] will then find them; none where that can't be told. Called
-    /// by the applying thread only, at a clean stop.
+    /// Makes everything applied durable, and does what closing would have to do otherwise. Says the lsn. Called by the
+    /// applying thread only, at a clean stop.
     ///
     /// # Errors
     /// As [`Engine::flush`].
-    fn rest(&self) -> Result<(Lsn, Option<u64>), EngineError> {
-        Ok((self.flush()?, None))
+    fn settle(&self) -> Result<Lsn, EngineError> {
+        self.flush()
     }
 
     /// Bytes of memory, roughly, that it holds for what was written since it was opened and cannot give back but by
@@ -136,8 +135,14 @@ pub trait Index: Send + Sync {
     }
 
     /// What its files look like from outside, without being opened, in one number that is never zero; none where that
-    /// cannot be told. Another number than after [`Engine::rest`] means that somebody has changed them since.
+    /// cannot be told. Another number than after [`Index::rest`] means that somebody has changed them since.
     fn files(&self) -> Option<u64> {
+        None
+    }
+
+    /// Makes durable what its files look like, once it was closed: nobody writes to them any more. Says what
+    /// [`Index::files`] will find; none where that can't be told, or while it is open.
+    fn rest(&self) -> Option<u64> {
         None
     }
 

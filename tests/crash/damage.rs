@@ -14,7 +14,7 @@ use bytes::Bytes;
 use gaggle::disk::real::RealDisk;
 use gaggle::ids::{GroupId, Lsn, MessageId};
 use gaggle::limits::LOG_SEGMENTS_CHECKED;
-use gaggle::store::engine::{EngineError, Op};
+use gaggle::store::engine::{EngineError, Index as _, Op};
 use gaggle::store::index::{Settings, SledIndex};
 use gaggle::store::overlay::Overlay;
 use gaggle::store::page::{self, PageRequest, ReadError};
@@ -90,11 +90,12 @@ fn checkpoint(store: &mut Opened) {
     store.flushed.as_mut().unwrap().record(lsn).unwrap();
 }
 
-fn stop(mut store: Opened) {
+fn stop(mut store: Opened, data: &Path) {
     let lsn = store.log.seal().unwrap();
     store.engine.apply(lsn, &[]).unwrap();
-    let (flushed, files) = store.engine.rest().unwrap();
-    store.flushed.as_mut().unwrap().record_rest(flushed, files).unwrap();
+    let flushed = store.engine.settle().unwrap();
+    drop(store.engine);
+    store.flushed.as_mut().unwrap().record_rest(flushed, SledIndex::new(data, Settings::default()).rest()).unwrap();
 }
 
 /// How a server ended.
@@ -119,12 +120,12 @@ impl Made {
         let made = Made { above: tempfile::tempdir().unwrap(), frames: 300 };
         let mut store = open(&made.data(), Rebuild::InDoubt).unwrap();
         commit(&mut store, 0..210);
-        stop(store);
+        stop(store, &made.data());
         copy(&made.data(), &made.older());
         let mut store = open(&made.data(), Rebuild::InDoubt).unwrap();
         commit(&mut store, 210..made.frames);
         match end {
-            End::Clean => stop(store),
+            End::Clean => stop(store, &made.data()),
             End::Killed => drop(store),
         }
         made

@@ -225,3 +225,20 @@ fn what_a_checkpoint_takes_follows_what_was_applied_and_where() {
     world.applier.checkpoint(world.start).unwrap();
     assert_eq!(world.applier.checkpoint_room(), 0);
 }
+
+#[test]
+fn how_the_files_look_is_recorded_of_an_index_that_settled_and_is_not_in_doubt() {
+    let mut world = World::new();
+    world.step(1, Duration::ZERO).unwrap();
+    let record = world.applier.record.clone();
+    record.rest(Some(7)).unwrap();
+    assert_eq!(world.known(), Known { lsn: Lsn::ZERO, files: None, opens: 0, doubt: false });
+    world.applier.finish().unwrap();
+    assert_eq!(world.known(), Known { lsn: Lsn::new(1), files: None, opens: 0, doubt: false });
+    record.rest(None).unwrap();
+    record.rest(Some(7)).unwrap();
+    assert_eq!(world.known(), Known { lsn: Lsn::new(1), files: Some(7), opens: 0, doubt: false });
+    record.doubt().unwrap();
+    record.rest(Some(8)).unwrap();
+    assert!(world.known().doubt);
+}

@@ -77,14 +77,15 @@ impl Handle {
         Ok(())
     }
 
-    /// Flushes until there is nothing left to write; says whether it came to that.
-    fn settle(&self) -> io::Result<bool> {
+    /// Flushes until there seems to be nothing left to write. Closing may still find something: places that were freed
+    /// are known as such only when the thread that freed them has ended, and what is scattered then is moved.
+    fn settle(&self) -> io::Result<()> {
         for _ in 0..SETTLE_FLUSHES {
             if self.db.flush()?.objects_flushed == 0 {
-                return Ok(true);
+                break;
             }
         }
-        Ok(false)
+        Ok(())
     }
 }
 
@@ -273,12 +274,9 @@ impl Engine for SledEngine {
         Ok(Lsn::new(self.applied.load(Ordering::Acquire)))
     }
 
-    fn rest(&self) -> Result<(Lsn, Option<u64>), EngineError> {
-        let at_rest = self.write(|handle, _| handle.settle())?;
-        // sled cuts files after it has synced them; what is recorded of them must outlive a power loss.
-        let kept = at_rest && sync_files(&self.path.join(SLABS_NAME)).is_ok();
-        let files = if kept { files(&self.path) } else { None };
-        Ok((Lsn::new(self.applied.load(Ordering::Acquire)), files))
+    fn settle(&self) -> Result<Lsn, EngineError> {
+        self.write(|handle, _| handle.settle())?;
+        Ok(Lsn::new(self.applied.load(Ordering::Acquire)))
     }
 
     fn held_bytes(&self) -> u64 {
@@ -341,8 +339,9 @@ pub(super) fn files(path: &Path) -> Option<u64> {
     Some(u64::from(sum) + 1)
 }
 
-fn sync_files(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
+/// Makes durable what [`files`] tells: sled cuts files after it has synced them.
+pub(super) fn sync_files(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path.join(SLABS_NAME))? {
         fs::File::open(entry?.path())?.sync_all()?;
     }
     Ok(())

@@ -142,6 +142,14 @@ impl Index for SledIndex {
         engine::files(&self.path())
     }
 
+    fn rest(&self) -> Option<u64> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if opened.strong_count() > 0 || engine::sync_files(&self.path()).is_err() {
+            return None;
+        }
+        self.files()
+    }
+
     fn begin(&self, store: StoreId) -> Result<Arc<dyn Engine>, EngineError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = opened.upgrade() {

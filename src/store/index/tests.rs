@@ -27,6 +27,17 @@ fn value(engine: &dyn Engine, tree: Tree, key: &str) -> Option<Bytes> {
     engine.get(tree, key.as_bytes()).unwrap()
 }
 
+#[test]
+fn what_an_index_rests_with_is_told_only_once_nobody_writes_to_it() {
+    let (_folder, index, engine) = begun();
+    assert_eq!(engine.settle().unwrap(), Lsn::new(2));
+    assert!(index.files().is_some());
+    assert_eq!(index.rest(), None);
+    drop(engine);
+    assert!(index.rest().is_some());
+    assert_eq!(index.rest(), index.files());
+}
+
 /// An index with one frame that was flushed and one that was not.
 fn begun() -> (TempDir, SledIndex, Arc<dyn Engine>) {
     let folder = tempfile::tempdir().unwrap();

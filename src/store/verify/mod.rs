@@ -209,11 +209,11 @@ impl Beside<'_> {
         }
     }
 
-    /// It is closed again, for which sled may have moved leaves: its files are those that it rests with now.
+    /// It is closed again, for which it may have moved what it holds: its files are those that it rests with now.
     fn at_rest_again(&self) -> Result<(), DiskError> {
         match self.known {
             Some(Known { lsn, files: Some(_), .. }) => {
-                Flushed::read(self.disk, self.folder, self.format.store)?.record_rest(lsn, self.options.index.files())
+                Flushed::read(self.disk, self.folder, self.format.store)?.record_rest(lsn, self.options.index.rest())
             }
             Some(_) | None => Ok(()),
         }
