@@ -13,6 +13,8 @@ mod switched;
 pub mod time;
 
 #[cfg(feature = "proof")]
+pub(crate) use switched::is_small;
+#[cfg(feature = "proof")]
 pub use switched::{from_environment, is, set};
 
 /// A deliberate fault. Each breaks one rule that a promise rests on, so that a test can show that the proofs see it.
@@ -108,5 +110,11 @@ impl Wrong {
 /// Whether this fault is switched on: never, in a build without the feature `proof`.
 #[cfg(not(feature = "proof"))]
 pub(crate) const fn is(_wrong: Wrong) -> bool {
+    false
+}
+
+/// Whether segments and checkpoints are to be small: never, in a build without the feature `proof`.
+#[cfg(not(feature = "proof"))]
+pub(crate) const fn is_small() -> bool {
     false
 }

@@ -9,6 +9,10 @@ use super::Wrong;
 /// The environment variable that names the fault of a whole process.
 const VARIABLE: &str = "GAGGLE_WRONG";
 
+/// The environment variable that makes segments and checkpoints small, so that a short run has many of them.
+const SMALL_VARIABLE: &str = "GAGGLE_SMALL";
+
+static IS_SMALL: OnceLock<bool> = OnceLock::new();
 static OF_PROCESS: OnceLock<Wrong> = OnceLock::new();
 
 thread_local! {
@@ -26,8 +30,15 @@ pub fn set(wrong: Option<Wrong>) {
     OF_THREAD.set(wrong);
 }
 
-/// Switches on, for the whole process, the fault that `GAGGLE_WRONG` names; none where none is named.
+/// Whether segments and checkpoints are to be small in this process.
+pub(crate) fn is_small() -> bool {
+    IS_SMALL.get() == Some(&true)
+}
+
+/// Switches on, for the whole process, the fault that `GAGGLE_WRONG` names, none where none is named, and what
+/// `GAGGLE_SMALL` asks for.
 pub fn from_environment() {
+    IS_SMALL.get_or_init(|| std::env::var_os(SMALL_VARIABLE).is_some());
     let Ok(name) = std::env::var(VARIABLE) else { return };
     if let Some(wrong) = Wrong::ALL.into_iter().find(|wrong| wrong.name() == name) {
         OF_PROCESS.get_or_init(|| wrong);

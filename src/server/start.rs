@@ -26,6 +26,7 @@ use crate::core::rows::Meta;
 use crate::core::state::State;
 use crate::disk::SharedDisk;
 use crate::limits;
+use crate::proof;
 use crate::server::admission::{Admission, Arrival, Bounds};
 use crate::server::beside::Threads;
 use crate::server::endpoint::{self, BindError, BoundAs};
@@ -39,6 +40,7 @@ use crate::server::view::View;
 use crate::server::watchdog::{Watchdog, Work};
 use crate::server::writer::{self, Open, Writer};
 use crate::server::{Shared, auth, connection, dispatch, operator};
+use crate::store::applier::Pace;
 use crate::store::engine::Index;
 use crate::store::index::{self, SledIndex};
 use crate::store::{Progress, StoreError};
@@ -118,7 +120,10 @@ impl Server {
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<Server, ServeError> {
         let settings = index::Settings { cache_bytes: config.cache_bytes, ..index::Settings::default() };
-        let index = IndexOptions::of(Arc::new(SledIndex::new(&config.data, settings)));
+        let mut index = IndexOptions::of(Arc::new(SledIndex::new(&config.data, settings)));
+        if proof::is_small() {
+            index.pace = Pace::SMALL;
+        }
         Server::start_with(config, disk, index, progress).await
     }
 
@@ -133,7 +138,8 @@ impl Server {
         progress: impl FnMut(Progress) + Send + 'static,
     ) -> Result<Server, ServeError> {
         let watchdog = Watchdog::new(index.stall);
-        let (folder, segment_bytes) = (config.data.clone(), limits::SEGMENT_BYTES);
+        let small = if proof::is_small() { 64 } else { 1 };
+        let (folder, segment_bytes) = (config.data.clone(), limits::SEGMENT_BYTES / small);
         let kept = Arc::clone(&index.index);
         let place = Place { disk: Arc::clone(&disk), folder, segment_bytes, index, beside: Arc::new(Threads) };
         let opening = place.clone();

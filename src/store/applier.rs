@@ -142,6 +142,16 @@ pub struct Pace {
     pub held_bytes_max: u64,
 }
 
+impl Pace {
+    /// For proofs, which want many checkpoints and recyclings in a short time.
+    pub(crate) const SMALL: Pace = Pace {
+        checkpoint_bytes: 512 * 1024,
+        idle: Duration::from_millis(limits::INDEX_IDLE_MS / 5),
+        held_bytes_idle: 1024 * 1024,
+        held_bytes_max: 3 * 1024 * 1024,
+    };
+}
+
 impl Default for Pace {
     fn default() -> Pace {
         Pace {

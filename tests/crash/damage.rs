@@ -25,6 +25,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
+use crate::folder::copy;
+
 const GROUP: GroupId = GroupId::new(7);
 const MESSAGES_A_FRAME: u64 = 10;
 /// So small that the history has more segments than a start reads whole.
@@ -145,22 +147,6 @@ impl Made {
         let data = above.path().join("data");
         copy(&self.data(), &data);
         (above, data)
-    }
-}
-
-/// Copies a folder as `cp -a` does: times are kept.
-pub fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), &target).unwrap();
-            let modified = entry.metadata().unwrap().modified().unwrap();
-            fs::File::options().write(true).open(&target).unwrap().set_modified(modified).unwrap();
-        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use gaggle::ids::GroupId;
@@ -13,12 +12,12 @@ use gaggle::limits;
 use gaggle::store::ballast::BALLAST_NAME;
 use gaggle::wire::code::Code;
 use gaggle::wire::frame::Sent;
-use rustix::fs::statvfs;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::harness::{Scene, raw_group, rounds};
+use crate::mount::{self, Mount};
 use crate::process::Home;
 use crate::raw::{Key, Pulling, Raw, soon, text_frame};
 use crate::window::{Ledger, Window, check};
@@ -77,43 +76,34 @@ async fn on_a_full_disk_sends_are_refused_in_order_acks_go_on_and_room_ends_it_w
 
 // ---- a file system of its own ---------------------------------------------------------------------------------------
 
-/// A file system of 200 MB in a file, mounted until this is dropped.
-struct Mount {
-    place: TempDir,
+/// A small disk, which other programs can fill.
+struct Disk {
+    // Before its place, which cannot be removed while it is mounted.
+    mount: Mount,
+    _place: TempDir,
 }
 
-impl Mount {
-    /// None where this machine or this user may not; says why.
-    fn new() -> Option<Mount> {
+impl Disk {
+    /// None where this machine or this user may not.
+    fn new() -> Option<Disk> {
         let place = tempfile::tempdir().unwrap();
         let image = place.path().join("image");
-        fs::File::create(&image).unwrap().set_len(200 * MB).unwrap();
-        fs::create_dir(place.path().join("disk")).unwrap();
-        let made = Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(&image).output();
-        let mounted = made.and_then(|made| {
-            if !made.status.success() {
-                return Ok(made);
+        let mounted = mount::make(&image, 200 * MB);
+        match mounted.and_then(|()| Mount::new(&image, &place.path().join("disk"), false, "defaults")) {
+            Ok(mount) => Some(Disk { mount, _place: place }),
+            Err(why) => {
+                mount::skipped("a small disk that fills up", &why);
+                None
             }
-            Command::new("mount").args(["-o", "loop"]).arg(&image).arg(place.path().join("disk")).output()
-        });
-        let why = match mounted {
-            Ok(output) if output.status.success() => return Some(Mount { place }),
-            Ok(output) => String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-            Err(error) => error.to_string(),
-        };
-        println!(
-            "SKIPPED: a small file system cannot be mounted here (it takes root, mkfs.ext4 and a loop device): {why}"
-        );
-        None
+        }
     }
 
-    fn path(&self) -> PathBuf {
-        self.place.path().join("disk")
+    fn path(&self) -> &Path {
+        self.mount.path()
     }
 
     fn free(&self) -> u64 {
-        let told = statvfs(self.path()).unwrap();
-        told.f_bavail * told.f_frsize
+        self.mount.free()
     }
 
     fn filler(&self) -> PathBuf {
@@ -136,16 +126,6 @@ impl Mount {
 
     fn empty(&self) {
         fs::remove_file(self.filler()).unwrap();
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        let unmounted = Command::new("umount").arg(self.path()).status();
-        if !unmounted.is_ok_and(|status| status.success()) {
-            // Something still holds it: it goes when that does.
-            drop(Command::new("umount").arg("-l").arg(self.path()).status());
-        }
     }
 }
 
@@ -190,14 +170,14 @@ struct Small {
     ledger: Ledger,
     ada: Key,
     group: GroupId,
-    mount: Mount,
+    disk: Disk,
 }
 
 impl Small {
-    async fn start(mount: Mount) -> Small {
+    async fn start(disk: Disk) -> Small {
         let mut home = Home::new();
-        std::os::unix::fs::symlink(mount.path().join("data"), home.data()).unwrap();
-        fs::create_dir(mount.path().join("data")).unwrap();
+        std::os::unix::fs::symlink(disk.path().join("data"), home.data()).unwrap();
+        fs::create_dir(disk.path().join("data")).unwrap();
         home.start().await;
         let ada = home.operator().await;
         let mut raw = ada.call(home.address()).await;
@@ -210,7 +190,7 @@ impl Small {
             senders.spawn(send(window, home.address(), lives.clone()));
         }
         raw.close().await;
-        Small { home, senders, life, ledger, ada, group, mount }
+        Small { home, senders, life, ledger, ada, group, disk }
     }
 
     async fn start_again(&mut self) {
@@ -279,18 +259,18 @@ fn megabytes(folder: &Path) -> u64 {
 
 #[tokio::test]
 async fn on_a_small_disk_that_fills_up_under_load_nothing_that_was_answered_is_lost() {
-    let Some(mount) = Mount::new() else { return };
+    let Some(disk) = Disk::new() else { return };
     let began = Instant::now();
     let told = |what: &str, small: &Small| {
         println!(
             "{:>6.1?} {what}: {} answers, {} MB free",
             began.elapsed(),
             small.ledger.count(),
-            small.mount.free() / MB
+            small.disk.free() / MB
         );
     };
-    let mut small = Small::start(mount).await;
-    let data = small.mount.path().join("data");
+    let mut small = Small::start(disk).await;
+    let data = small.disk.path().join("data");
     let ballast = data.join(BALLAST_NAME);
     small.ledger.reaches(300 * rounds(1)).await;
     soon("the ballast", async {
@@ -302,13 +282,13 @@ async fn on_a_small_disk_that_fills_up_under_load_nothing_that_was_answered_is_l
     told("load", &small);
 
     // Filled by another program almost to the mark, and by the load beyond it.
-    small.mount.fill(limits::ROOM_LOW_BYTES_MIN - MB);
+    small.disk.fill(limits::ROOM_LOW_BYTES_MIN - MB);
     small.says("the disk fills up", 1).await;
-    small.mount.fill(limits::ROOM_FULL_BYTES + 24 * MB);
+    small.disk.fill(limits::ROOM_FULL_BYTES + 24 * MB);
     small.says("the disk is full", 1).await;
     let answered = small.settles().await;
     told("full by the load", &small);
-    assert!(small.mount.free() >= limits::ROOM_CLOSED_BYTES, "{}", small.mount.free());
+    assert!(small.disk.free() >= limits::ROOM_CLOSED_BYTES, "{}", small.disk.free());
     small.check().await;
     let mut reader = small.ada.listen(small.home.address()).await;
     let head = reader.pull(small.group, 0, 50, Pulling::Deliver).await.unwrap().covered_to.value();
@@ -317,13 +297,13 @@ async fn on_a_small_disk_that_fills_up_under_load_nothing_that_was_answered_is_l
     reader.close().await;
 
     // Freed: it goes on by itself.
-    small.mount.empty();
+    small.disk.empty();
     small.ledger.reaches(answered + 100).await;
     small.says("there is room on the disk again", 1).await;
     told("freed", &small);
 
     // Filled to the last byte by another program.
-    small.mount.fill(0);
+    small.disk.fill(0);
     small.says("the disk is full to the last", 1).await;
     small.settles().await;
     small.check().await;
@@ -332,7 +312,7 @@ async fn on_a_small_disk_that_fills_up_under_load_nothing_that_was_answered_is_l
 
     // Restarted while full: in order, and killed.
     small.terminate().await;
-    small.mount.fill(0);
+    small.disk.fill(0);
     small.start_again().await;
     assert!(!ballast.exists());
     small.check().await;
@@ -346,12 +326,12 @@ async fn on_a_small_disk_that_fills_up_under_load_nothing_that_was_answered_is_l
     small.kill();
     fs::remove_file(data.join("flushed")).unwrap();
     fs::remove_dir_all(data.join("index")).unwrap();
-    small.mount.fill(0);
+    small.disk.fill(0);
     let (status, said) = small.home.starts_in_vain().await;
     println!("{said}");
     assert_eq!(status.code(), Some(3), "{said}");
     assert!(said.contains("MB of free space") && said.contains("make room"), "{said}");
-    small.mount.empty();
+    small.disk.empty();
     small.start_again().await;
     told("freed and started", &small);
     let answered = small.ledger.count();

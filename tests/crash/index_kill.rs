@@ -24,7 +24,7 @@ use gaggle::store::index::{Settings, SledIndex};
 use gaggle::store::tree::Tree;
 use gaggle::store::{Opened, Options, open};
 
-use crate::damage::copy;
+use crate::folder::copy;
 use crate::harness::rounds;
 
 const TASK_VARIABLE: &str = "GAGGLE_INDEX_TASK";

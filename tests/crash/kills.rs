@@ -23,6 +23,8 @@ use crate::raw::{Key, Pulling, Raw, soon};
 use crate::window::{Ledger, Window, check};
 
 const GROUPS: usize = 3;
+/// Kills in an ordinary run, those while the server opens its folder included.
+const KILLS: u64 = 30;
 /// Sends of one device of the library that wait for their answers.
 const LIBRARY_OPEN: usize = 6;
 
@@ -236,12 +238,13 @@ fn seed() -> u64 {
 }
 
 #[tokio::test]
-async fn what_was_answered_outlives_thirty_kills_under_load() {
+async fn what_was_answered_outlives_kills_under_load_and_while_the_server_opens() {
     let seed = seed();
     println!("GAGGLE_CRASH_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let began = Instant::now();
-    let mut home = Home::new();
+    // Sled calls `sync` when it opens, which waits for the whole machine's disk and makes no difference to a kill.
+    let mut home = Home::new().with("PATH", "/nonexistent");
     home.start().await;
     let team = Team::new(&home).await;
     let server = home.address();
@@ -287,9 +290,10 @@ async fn what_was_answered_outlives_thirty_kills_under_load() {
     }
     raw.close().await;
 
-    let kills = rounds(30);
-    let mut down = Duration::ZERO;
-    for kill in 0..kills {
+    let kills = rounds(KILLS);
+    let (mut down, mut starts) = (Duration::ZERO, 0);
+    let mut kill = 0;
+    while kill < kills {
         // In turn, so that each device finds back at least every so many kills.
         let in_turn = &by_library[kill as usize % by_library.len()];
         in_turn.reaches(in_turn.count() + random.random_range(1..12)).await;
@@ -304,7 +308,15 @@ async fn what_was_answered_outlives_thirty_kills_under_load() {
         if kill % 10 == 5 {
             home.verify();
         }
+        kill += 1;
+        // Every third is at some moment of the opening that follows.
+        if kill % 3 == 2 {
+            let usual = down.checked_div(starts).unwrap_or(Duration::from_millis(100)).as_micros() as u64;
+            home.start_and_kill(Duration::from_micros(random.random_range(0..usual + usual / 4))).await;
+            kill += 1;
+        }
         down += home.start().await;
+        starts += 1;
         life.send(Life::Up).unwrap();
         team.check(&home, &by_protocol, &by_library).await;
         println!("kill {kill} at {:?}: {} sends", began.elapsed(), by_protocol.count());
@@ -325,12 +337,16 @@ async fn what_was_answered_outlives_thirty_kills_under_load() {
     }
     home.kill();
     home.verify();
+    // A stop soon after an opening that had to replay leaves all in order too.
+    home.start().await;
+    assert!(home.terminate().await.success(), "{}", home.errors());
+    home.verify();
     let library: usize = by_library.iter().map(|ledger| ledger.snapshot().len()).sum();
     println!(
         "{kills} kills: {} sends answered by the protocol, {library} by the library, {cursors} cursors answered, listeners \
          got {texts:?} texts; a start took {:?}, all took {:?}",
         by_protocol.snapshot().len(),
-        down / kills as u32,
+        down / starts,
         began.elapsed()
     );
 }

@@ -18,17 +18,21 @@
 
 mod damage;
 mod disk;
+mod folder;
 mod full;
 #[allow(dead_code, reason = "it is shared with the end-to-end tests")]
 #[path = "../e2e/harness.rs"]
 mod harness;
 mod index_kill;
 mod kills;
+mod mount;
 mod order;
+#[allow(dead_code, reason = "it is shared with the tests of power losses")]
 mod process;
 #[allow(dead_code, reason = "it is shared with the end-to-end tests")]
 #[path = "../e2e/raw.rs"]
 mod raw;
 mod rebuild;
 mod signals;
+#[allow(dead_code, reason = "it is shared with the tests of power losses")]
 mod window;

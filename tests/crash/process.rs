@@ -1,15 +1,17 @@
 //! The real program, serving a real folder, as a child that can be killed and started again.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use gaggle::ids::GroupId;
 use gaggle::wire::frame::{Extensions, InviteMade, MakeInvite};
 use gaggle::wire::link::{InviteCode, Link, Pin};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::raw::{DEADLINE, Key, Raw, soon};
@@ -19,11 +21,24 @@ pub struct Home {
     folder: TempDir,
     address: Option<SocketAddr>,
     running: Option<Child>,
+    /// What the server's environment has besides.
+    variables: Vec<(&'static str, OsString)>,
 }
 
 impl Home {
     pub fn new() -> Home {
-        Home { folder: tempfile::tempdir().unwrap(), address: None, running: None }
+        Home { folder: tempfile::tempdir().unwrap(), address: None, running: None, variables: Vec::new() }
+    }
+
+    /// The same whose server has this in its environment.
+    pub fn with(mut self, variable: &'static str, value: impl Into<OsString>) -> Home {
+        self.variables.push((variable, value.into()));
+        self
+    }
+
+    /// Where its keys are.
+    pub fn keys(&self) -> PathBuf {
+        self.folder().join("certs")
     }
 
     pub fn folder(&self) -> &Path {
@@ -67,6 +82,25 @@ impl Home {
 
     /// Runs it; what it says first on stdout.
     async fn first_line(&mut self, wrapper: &[&str]) -> String {
+        let output = self.begin(wrapper);
+        let line = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            BufReader::new(output).read_line(&mut line).map(|_| line)
+        });
+        soon("the word that it serves", line).await.unwrap().unwrap()
+    }
+
+    /// Starts the server, and kills it after so long, which may be while it opens its folder.
+    pub async fn start_and_kill(&mut self, after: Duration) {
+        let output = self.begin(&[]);
+        // The moment is part of what is tested.
+        tokio::time::sleep(after).await;
+        self.kill();
+        drop(output);
+    }
+
+    /// Runs it; where it will speak.
+    pub fn begin(&mut self, wrapper: &[&str]) -> ChildStdout {
         let listen = self.address.map_or("127.0.0.1:0".to_owned(), |address| address.to_string());
         let program = env!("CARGO_BIN_EXE_gaggle");
         let mut words = wrapper.iter().copied().chain([program, "serve", "--json", "--listen", &listen]);
@@ -75,6 +109,7 @@ impl Home {
             .args(words)
             .current_dir(self.folder())
             .env_remove("GAGGLE_CONFIG")
+            .envs(self.variables.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors)
@@ -82,11 +117,21 @@ impl Home {
             .unwrap();
         let output = child.stdout.take().unwrap();
         self.running = Some(child);
-        let line = tokio::task::spawn_blocking(move || {
-            let mut line = String::new();
-            BufReader::new(output).read_line(&mut line).map(|_| line)
-        });
-        soon("the word that it serves", line).await.unwrap().unwrap()
+        output
+    }
+
+    /// SIGSTOP: it does nothing until [`Home::resume`].
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid().try_into().unwrap()).expect("a process");
+        kill_process(pid, signal).unwrap();
     }
 
     /// The process of the server.
@@ -108,8 +153,7 @@ impl Home {
 
     /// SIGTERM, then waits for the end.
     pub async fn terminate(&mut self) -> ExitStatus {
-        let told = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().unwrap();
-        assert!(told.success());
+        self.signal(Signal::TERM);
         self.ended().await
     }
 
@@ -136,7 +180,8 @@ impl Home {
     /// Checks the folder while no server runs on it: nothing is wrong with it.
     pub fn verify(&self) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gaggle"));
-        let ran = command.arg("verify").current_dir(self.folder()).env_remove("GAGGLE_CONFIG").output().unwrap();
+        command.arg("verify").current_dir(self.folder()).env_remove("GAGGLE_CONFIG");
+        let ran = command.envs(self.variables.iter().cloned()).output().unwrap();
         let (found, words) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
         assert_eq!((ran.status.code(), &*found), (Some(0), ""), "{words}");
     }

@@ -1,0 +1,44 @@
+//! Power loss for real: the data folder on a small ext4 of its own under load, cut at random instants, and each cut opened
+//! and held to everything that was answered before it.
+//!
+//! `disk` is the ext4 and the cut, `load` the clients and what they write down of the answers, `judge` opens a cut and
+//! holds it to that, `cuts` are the tests. It takes Linux, root and loop devices; elsewhere the tests say on stderr that
+//! they did nothing. What it does not show: a disk that loses what it was told to flush, or reorders what it was given;
+//! the simulated disk does that.
+//!
+//! Variables: `GAGGLE_CRASH_SEED` (printed, replays the choices of a run), `GAGGLE_POWER_CUTS=N` (how many cuts).
+
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test that meets what it does not expect should fail loudly"
+)]
+
+mod cuts;
+mod disk;
+#[path = "../crash/folder.rs"]
+mod folder;
+#[allow(dead_code, reason = "it is shared with the end-to-end tests")]
+#[path = "../e2e/harness.rs"]
+mod harness;
+mod judge;
+mod load;
+#[allow(dead_code, reason = "it is shared with the tests of kills")]
+#[path = "../crash/mount.rs"]
+mod mount;
+#[allow(dead_code, reason = "it is shared with the tests of kills")]
+#[path = "../crash/process.rs"]
+mod process;
+#[allow(dead_code, reason = "it is shared with the end-to-end tests")]
+#[path = "../e2e/raw.rs"]
+mod raw;
+#[allow(dead_code, reason = "it is shared with the tests of kills")]
+#[path = "../crash/window.rs"]
+mod window;
