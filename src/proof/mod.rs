@@ -24,7 +24,7 @@ pub enum Wrong {
     AnswerBeforeSync,
     /// A resend is answered before what it repeats is durable.
     ResendBeforeDurable,
-    /// The head is published before its frame is durable.
+    /// The view is published when its frame is appended, before that is durable.
     HeadBeforeDurable,
     /// A send that comes again is stored again.
     NoDedup,
@@ -42,7 +42,7 @@ pub enum Wrong {
     StaleFrameKept,
     /// An index that holds less than was recorded is taken for one that holds that, and frames are applied over it.
     RolledBackIndexKept,
-    /// The overlay forgets an entry before its frame is applied.
+    /// The overlay forgets an entry when its frame is handed to the applier, before that is applied.
     OverlayDroppedEarly,
     /// A cursor in the log means one step from what the index holds, so that each replay ends elsewhere.
     RelativeOp,

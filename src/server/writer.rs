@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 use crate::clock;
 use crate::core::command::{Answer, Command, Event, Storage};
 use crate::core::rows::Write;
-use crate::core::state::{Applied, State};
+use crate::core::state::State;
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
 use crate::limits;
 use crate::proof::{self, Wrong};
@@ -221,7 +221,11 @@ impl Writer {
         if !self.writes.is_empty()
             && let Some(open) = self.open.as_mut()
         {
-            self.appended = Some(append(&mut open.log, &self.writes));
+            let appended = append(&mut open.log, &self.writes);
+            if let (true, Ok(early)) = (proof::is(Wrong::HeadBeforeDurable), &appended) {
+                self.view.publish(&self.writes, Arc::clone(&early.frame));
+            }
+            self.appended = Some(appended);
         }
     }
 
@@ -305,7 +309,12 @@ impl Writer {
         if !proof::is(Wrong::AnswerBeforeSync) {
             log.sync()?;
         }
-        self.view.publish(&self.writes, Arc::clone(&frame));
+        if !proof::is(Wrong::HeadBeforeDurable) {
+            self.view.publish(&self.writes, Arc::clone(&frame));
+        }
+        if proof::is(Wrong::OverlayDroppedEarly) {
+            self.view.read().overlay.forget(frame.lsn);
+        }
         beside.push(frame);
         self.log_bytes.store(log.disk_bytes(), Ordering::Relaxed);
         Ok(items)
@@ -317,11 +326,11 @@ impl Writer {
         }
         self.state.set_storage(self.room.storage());
         let applied = self.state.apply(&self.view.read().tables, command, now_ms);
-        let is_early = proof::is(Wrong::ResendBeforeDurable) && is_resend(&applied);
+        let is_resend = matches!(applied.answer, Answer::Sent { .. }) && applied.events.is_empty();
         self.bytes += applied.writes.iter().map(translate::weight).sum::<usize>();
         self.writes.extend(applied.writes);
         self.events.extend(applied.events);
-        if is_early {
+        if is_resend && proof::is(Wrong::ResendBeforeDurable) {
             return reply.give(Outcome::Decided(applied.answer));
         }
         self.answers.push((reply, applied.answer));
@@ -402,12 +411,6 @@ fn append(log: &mut LogWriter, writes: &[Write]) -> Result<Appended, WriteError>
     }
     let lsn = log.append(&kept.ops)?;
     Ok(Appended { frame: Arc::new(Frame { lsn, ops: kept.ops }), items: kept.items })
-}
-
-/// Whether this answers a send that was decided before.
-fn is_resend(applied: &Applied) -> bool {
-    let stores = applied.writes.iter().any(|write| matches!(write, Write::Item(_)));
-    matches!(applied.answer, Answer::Sent { .. }) && !stores
 }
 
 /// Loops over the machine until every sender of commands is gone or the index is in doubt, then seals the log. Whoever
