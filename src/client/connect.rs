@@ -175,6 +175,12 @@ fn failure(server: &Server, verdict: &Verdict, error: &ConnectionError) -> Attem
     Attempt::Failed(failed)
 }
 
+/// What the end of a connection means that was closed from here because the server broke the protocol. It may do better
+/// at the next one.
+pub(super) fn given_up(address: &str) -> ConnectError {
+    ConnectError::Lost { address: address.to_owned(), cause: "what it sent makes no sense".to_owned() }
+}
+
 /// What the end of a connection means.
 pub(super) fn ended(address: &str, error: &ConnectionError) -> ConnectError {
     let address = address.to_owned();

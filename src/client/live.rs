@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quinn::{Connection, Endpoint, SendStream, VarInt};
+use quinn::{Connection, ConnectionError, Endpoint, SendStream, VarInt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use crate::client::connect::ended;
+use crate::client::connect::{ended, given_up};
 use crate::client::error::ConnectError;
 use crate::client::net::{NetEvent, list_event, page_event};
 use crate::client::stream::{FrameStream, StreamError, ask};
@@ -217,9 +217,13 @@ async fn accept_pushes(connection: Connection, events: mpsc::Sender<NetEvent>) {
 }
 
 async fn watch(live: Arc<Live>, events: mpsc::Sender<NetEvent>) {
-    let reason = live.connection.closed().await;
+    let ended = match live.connection.closed().await {
+        // Whoever says goodbye hears nothing of it any more.
+        ConnectionError::LocallyClosed => given_up(&live.address),
+        reason => ended(&live.address, &reason),
+    };
     // The engine may be gone already.
-    drop(events.send(NetEvent::Closed(ended(&live.address, &reason))).await);
+    drop(events.send(NetEvent::Closed(ended)).await);
 }
 
 /// Reads a page.

@@ -11,7 +11,7 @@ use quinn::{ApplicationClose, ConnectionError, VarInt};
 
 use super::EXPORTER;
 use super::asked::{Asked, Closing, Dial};
-use crate::client::connect::ended;
+use crate::client::connect::{ended, given_up};
 use crate::client::error::ConnectError;
 use crate::client::hello::{Flight, Who, accepts, list_bytes, page_bytes};
 use crate::client::live::Live;
@@ -107,7 +107,7 @@ impl State {
     /// Ends the connection because the server broke the protocol.
     fn fail(&mut self, error: &WireError) {
         let Some(open) = &self.open else { return };
-        self.closed = Some(ended(&open.address, &ConnectionError::LocallyClosed));
+        self.closed = Some(given_up(&open.address));
         self.close(error.code().number());
     }
 

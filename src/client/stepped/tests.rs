@@ -212,6 +212,16 @@ fn connect(process: &mut Process, cursor: u64, head: u64, highest: u64) -> (u64,
     (attempt, asked)
 }
 
+/// Tells of something new, and answers the stream on which its page is asked for.
+fn ask_page(process: &mut Process, attempt: u64) -> u64 {
+    process.control(attempt, &bytes(0, &frame::Heads { entries: vec![(GROUP, msgid(9))], extensions: none() }));
+    process.advance();
+    match process.take_asked()[..] {
+        [Asked::Request { stream, .. }] => stream,
+        ref other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_listener_gets_page_and_pushes_in_order_and_its_acks_leave() {
     let (_, profile) = begin();
@@ -281,6 +291,23 @@ fn an_attempt_is_given_up_in_time_and_what_comes_for_it_later_is_not_heard() {
     let (at, asked) = wait(&mut ann);
     assert!((4_001..=4_201).contains(&at), "{at}");
     assert!(matches!(&asked[..], [Asked::Dial(dial)] if dial.attempt == first.attempt + 1));
+}
+
+#[test]
+fn a_frame_that_makes_no_sense_ends_the_connection_and_not_the_client() {
+    let (_, profile) = begin();
+    for wrong in [Bytes::from_static(&[0; 40]), bytes(0, &frame::Ack { entries: Vec::new(), extensions: none() })] {
+        let mut ann = process(&profile, 1, true);
+        let (attempt, _) = connect(&mut ann, 2, 2, 0);
+        // Whatever comes on control and answers nothing may be of a later version; a page may not.
+        let stream = ask_page(&mut ann, attempt);
+        ann.stream(stream, &wrong);
+        ann.advance();
+        assert!(matches!(ann.take_asked()[..], [Asked::Close { code, .. }] if code != 0));
+        assert_eq!(ann.ended(), None);
+        let (_, asked) = wait(&mut ann);
+        assert!(matches!(&asked[..], [Asked::Dial(dial)] if dial.attempt == attempt + 1));
+    }
 }
 
 #[test]
