@@ -5,6 +5,10 @@
 //! on. They share one committed view (`view`). Fan-out never waits for a peer, and the writer never waits for the
 //! network. Nothing waits for an index that fails or hangs (`watchdog`): that is doubt (`doubt`), which is recorded and
 //! ends the server.
+//!
+//! What a thread or task does between two waits is a function that knows neither threads nor QUIC: `writer`, `applying`,
+//! `pushing`, `answering` are step machines, others are functions of one frame or batch. `stepped`, for tests alone, hands
+//! them to a simulator.
 
 mod acks;
 pub mod admission;
@@ -46,6 +50,7 @@ mod translate;
 mod view;
 mod watchdog;
 mod writer;
+mod writing;
 
 pub use opening::{IndexOptions, OpenError};
 pub(crate) use shared::Shared;

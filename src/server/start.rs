@@ -38,8 +38,8 @@ use crate::server::request::{Commands, Outcome};
 use crate::server::room::{Monitor, Room, Watch};
 use crate::server::view::View;
 use crate::server::watchdog::{Watchdog, Work};
-use crate::server::writer::{self, Open, Writer};
-use crate::server::{Shared, auth, connection, dispatch, operator};
+use crate::server::writer::{Open, Writer};
+use crate::server::{Shared, auth, connection, dispatch, operator, writing};
 use crate::store::applier::Pace;
 use crate::store::engine::Index;
 use crate::store::index::{self, SledIndex};
@@ -172,7 +172,7 @@ impl Server {
             Writer::new(state, open, place, Arc::clone(&view), room, Arc::clone(&watchdog), Arc::clone(&log_bytes));
         let (alive, threads_end) = mpsc::channel(1);
         let (readers, mut threads) = Readers::start(&view, &watchdog, &alive).map_err(ServeError::Thread)?;
-        threads.push(thread("writer", alive, move || writer::run(writer, &received, &told))?);
+        threads.push(thread("writer", alive, move || writing::run(writer, &received, &told))?);
         let monitor = Monitor::start(watch).map_err(ServeError::Thread)?;
         tokio::spawn(Arc::clone(&watchdog).run());
 

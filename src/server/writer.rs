@@ -1,6 +1,6 @@
 //! The one thread that decides: commands in, one frame and one sync a batch, answers out.
 //!
-//! [`Writer`] is the step machine; [`run`] loops over it. The order is fixed: decide, append, sync, publish, answer.
+//! [`Writer`] is the step machine; `writing` loops over it. The order is fixed: decide, append, sync, publish, answer.
 //! Nothing is published or answered before its frame is durable. After a failed append or sync the batch's answers are
 //! *outcome unknown*, what was decided is dropped, reads go on from the committed view, and the store is opened anew
 //! before anything else is decided.
@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
-use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use crate::clock;
@@ -35,9 +33,6 @@ use crate::store::applier::Applier;
 use crate::store::log::{Frame, LogWriter};
 use crate::store::{StoreError, StoreErrorClass};
 use crate::wire::code::Code;
-
-/// How long the writer waits between two tries to open a store that failed.
-const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A durable batch, for the dispatcher.
 pub(crate) struct Batch {
@@ -202,6 +197,11 @@ impl Writer {
     /// When acks must be written even if nothing else is.
     pub(crate) fn acks_due(&self) -> Option<Instant> {
         self.acks_since.map(|since| since + Duration::from_millis(limits::ACK_COALESCE_MS_MAX))
+    }
+
+    /// Whether the index is in doubt, so that the server ends.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.watchdog.doubt.is_raised()
     }
 
     /// Whether the store has to be opened anew before anything can be decided.
@@ -411,84 +411,6 @@ fn append(log: &mut LogWriter, writes: &[Write]) -> Result<Appended, WriteError>
     }
     let lsn = log.append(&kept.ops)?;
     Ok(Appended { frame: Arc::new(Frame { lsn, ops: kept.ops }), items: kept.items })
-}
-
-/// Loops over the machine until every sender of commands is gone or the index is in doubt, then seals the log. Whoever
-/// waits is told before the index is made durable, which takes longest.
-pub(crate) fn run(mut writer: Writer, commands: &Receiver<Request>, told: &mpsc::Sender<Told>) {
-    loop {
-        match next(&writer, commands) {
-            Next::Request(request) => writer.take(*request, clock::now_ms(), clock::monotonic()),
-            Next::AcksDue => {}
-            Next::Stop => break,
-        }
-        while !writer.is_full()
-            && let Ok(request) = commands.try_recv()
-        {
-            writer.take(request, clock::now_ms(), clock::monotonic());
-        }
-        commit_and_tell(&mut writer, told);
-        if writer.has_failed() && !reopen(&mut writer, commands, told) || writer.watchdog.doubt.is_raised() {
-            break;
-        }
-    }
-    commit_and_tell(&mut writer, told);
-    let sealed = writer.seal();
-    tell(told, Told::Stopped(sealed));
-    writer.finish();
-}
-
-/// Tries to open the store until it opens, the server stops, or the index is in doubt; meanwhile every command is answered. Says whether it
-/// is open.
-fn reopen(writer: &mut Writer, commands: &Receiver<Request>, told: &mpsc::Sender<Told>) -> bool {
-    // With an index in doubt opening would be rebuilding it: that is for the next start.
-    while !writer.watchdog.doubt.is_raised() {
-        if writer.try_reopen() {
-            tell(told, Told::Reopened);
-            return true;
-        }
-        let until = clock::monotonic() + REOPEN_INTERVAL;
-        loop {
-            match commands.recv_deadline(until) {
-                Ok(request) => writer.take(request, clock::now_ms(), clock::monotonic()),
-                Err(RecvTimeoutError::Timeout) => break,
-                Err(RecvTimeoutError::Disconnected) => return false,
-            }
-        }
-    }
-    false
-}
-
-enum Next {
-    Request(Box<Request>),
-    AcksDue,
-    Stop,
-}
-
-fn next(writer: &Writer, commands: &Receiver<Request>) -> Next {
-    let received = match writer.acks_due() {
-        Some(due) => commands.recv_deadline(due),
-        None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
-    };
-    match received {
-        Ok(request) => Next::Request(Box::new(request)),
-        Err(RecvTimeoutError::Timeout) => Next::AcksDue,
-        Err(RecvTimeoutError::Disconnected) => Next::Stop,
-    }
-}
-
-fn commit_and_tell(writer: &mut Writer, told: &mpsc::Sender<Told>) {
-    writer.append(clock::now_ms());
-    if let Some(batch) = writer.settle() {
-        tell(told, Told::Batch(batch));
-    }
-}
-
-fn tell(told: &mpsc::Sender<Told>, what: Told) {
-    // The dispatcher outlives the writer; where it is gone all the same, dropped replies answer by themselves.
-    if told.blocking_send(what).is_err() {
-        warn!("nobody listens to the writer any more");
-    }
 }
 
 #[cfg(test)]

@@ -38,6 +38,8 @@ pub enum Fault {
 #[derive(Default)]
 struct State {
     unflushed: VecDeque<(Lsn, Vec<Op>)>,
+    /// What the last flush has made durable, and the one before it had not.
+    flushed_last: Vec<(Lsn, Vec<Op>)>,
     faults: Vec<Fault>,
     held_bytes: u64,
     recycling: bool,
@@ -46,6 +48,8 @@ struct State {
 /// The index.
 #[derive(Default)]
 pub struct FaultyEngine {
+    /// What stood when the last flush but one ended.
+    older: MemoryEngine,
     flushed: MemoryEngine,
     current: MemoryEngine,
     state: Mutex<State>,
@@ -97,6 +101,13 @@ impl FaultyEngine {
         Ok(Remains { frames, flushed })
     }
 
+    /// What no engine may lose is lost: it is as it was before its last flush.
+    fn rolled_back(&self) -> Result<Remains, EngineError> {
+        let flushed = MemoryEngine::new();
+        copy(&self.older, &flushed)?;
+        Ok(Remains { frames: Vec::new(), flushed })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -142,6 +153,7 @@ impl Remains {
         let mut engine = FaultyEngine::new();
         engine.flushed = self.flushed;
         copy(&engine.flushed, &engine.current)?;
+        copy(&engine.flushed, &engine.older)?;
         for (lsn, ops) in self.frames {
             engine.flushed.apply(lsn, &ops)?;
             engine.current.apply(lsn, &ops)?;
@@ -201,8 +213,12 @@ impl Engine for FaultyEngine {
 
     fn flush(&self) -> Result<Lsn, EngineError> {
         let mut state = self.writes(Fault::Flush)?;
-        for (lsn, ops) in state.unflushed.drain(..) {
+        for (lsn, ops) in std::mem::take(&mut state.flushed_last) {
+            self.older.apply(lsn, &ops)?;
+        }
+        for (lsn, ops) in std::mem::take(&mut state.unflushed) {
             self.flushed.apply(lsn, &ops)?;
+            state.flushed_last.push((lsn, ops));
         }
         self.flushed.applied()
     }
@@ -243,6 +259,17 @@ impl FaultyIndex {
     /// Where a frame that was kept cannot be applied.
     pub fn crash(&self, frames_kept: usize) -> Result<(), EngineError> {
         let left = self.engine().remains(frames_kept)?.open()?;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(left);
+        Ok(())
+    }
+
+    /// The power goes, and what was flushed goes with it: its engine is as it was before the last flush, where that has
+    /// made anything durable. Faults are gone.
+    ///
+    /// # Errors
+    /// Where what is left cannot be applied.
+    pub fn roll_back(&self) -> Result<(), EngineError> {
+        let left = self.engine().rolled_back()?.open()?;
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(left);
         Ok(())
     }
@@ -326,6 +353,13 @@ mod tests {
         assert!(matches!(index.open(store), Err(EngineError::Open(_))));
         assert_eq!(index.open(store).unwrap().unwrap().applied().unwrap(), Lsn::new(2));
         assert!(has(&index.engine(), "a") && has(&index.engine(), "b"));
+        for (lsn, key) in [(3, "c"), (4, "d")] {
+            index.engine().apply(Lsn::new(lsn), &[op(key)]).unwrap();
+            index.engine().flush().unwrap();
+        }
+        index.roll_back().unwrap();
+        assert_eq!(index.engine().applied().unwrap(), Lsn::new(3));
+        assert!(has(&index.engine(), "c") && !has(&index.engine(), "d"));
     }
 
     #[test]

@@ -146,11 +146,14 @@ impl Deciding {
         }
     }
 
-    /// The writer ends; who still waits for it hears that its outcome is unknown.
-    pub(super) fn finish(&mut self) {
-        if let (Some((writer, received)), Stage::Sealed) = (self.running.take(), &self.stage) {
+    /// The writer ends; who still waits for it hears that its outcome is unknown. Says whether it has.
+    pub(super) fn finish(&mut self) -> bool {
+        let running = self.running.take_if(|_| matches!(self.stage, Stage::Sealed));
+        let ends = running.is_some();
+        if let Some((writer, received)) = running {
             writer.finish();
             drop(received);
         }
+        ends
     }
 }

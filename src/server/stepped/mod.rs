@@ -6,14 +6,15 @@
 //! the same steps on the same disk and index give the same bytes.
 //!
 //! What it leaves out, of a real server: QUIC and TLS, and with them the check of signatures; threads that race inside
-//! one step; the guard over an index that hangs (an index that waits would wait for ever here); the files of the certs
-//! folder; the pauses of a stop. What its steps are made of: a step is what the real thread or task does between two
-//! points where another could come in between and matter.
+//! one step; the guard over an index that hangs (an index that waits would wait for ever here); the first invite and the
+//! files of the certs folder; whatever ends a connection by time alone; the pauses of a stop. A step is what the real
+//! thread or task does between two points where another could come in between and matter.
 //!
 //! Dropping a node is as good as killing its process; the power of its disk is the disk's business.
 
 mod connection;
 mod deciding;
+mod looks;
 mod serving;
 mod work;
 
@@ -23,7 +24,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use bytes::Bytes;
 use tokio::sync::oneshot;
 use tracing::debug;
 
@@ -34,13 +34,10 @@ use crate::clock;
 use crate::core::command::{Answer, Command};
 use crate::core::rows::DeviceKey;
 use crate::core::state::{Settings, State};
-use crate::core::tables::Tables;
 use crate::disk::SharedDisk;
-use crate::ids::{DeviceId, GroupId, Lsn, MessageId, UserId};
 use crate::limits;
 use crate::server::admission::{Admission, Arrival, Bounds};
 use crate::server::byhand::ByHand;
-use crate::server::doubt::Doubt;
 use crate::server::listening::Fetch;
 use crate::server::opening::{Found, IndexOptions, Place};
 use crate::server::reader::{self, PageAsked, Readers};
@@ -55,7 +52,6 @@ use crate::store::applier::{Due, Pace};
 use crate::store::engine::Index;
 use crate::wire::code::Code;
 use crate::wire::link::Pin;
-use crate::wire::row;
 
 /// What a server is made of.
 #[derive(Clone)]
@@ -98,6 +94,7 @@ struct Reading {
 pub struct Node {
     shared: Arc<Shared>,
     watchdog: Arc<Watchdog>,
+    index: Arc<dyn Index>,
     beside: ByHand,
     watch: Watch,
     look_at: Instant,
@@ -122,7 +119,7 @@ impl Node {
     /// Where the store does not open.
     pub fn open(setup: &Setup) -> Result<Node, ServeError> {
         let Setup { disk, folder, segment_bytes, index, pace, waiting_bytes_max, members } = setup.clone();
-        let beside = ByHand::default();
+        let (beside, kept) = (ByHand::default(), Arc::clone(&index));
         let index = IndexOptions { pace, waiting_bytes_max, ..IndexOptions::of(index) };
         let place = Place { disk: Arc::clone(&disk), folder, segment_bytes, index, beside: Arc::new(beside.clone()) };
         let watchdog = Watchdog::by_hand();
@@ -160,6 +157,7 @@ impl Node {
         Ok(Node {
             shared,
             watchdog,
+            index: kept,
             beside,
             watch,
             look_at: clock::monotonic() + room::LOOK_INTERVAL,
@@ -217,7 +215,7 @@ impl Node {
             Work::Tell => self.deciding.tell(),
             Work::Reopen => self.deciding.reopen(),
             Work::Seal => self.deciding.seal(),
-            Work::Finish => self.deciding.finish(),
+            Work::Finish => self.finish(),
             Work::Dispatch => self.dispatch(),
             Work::Apply => self.beside.apply(),
             Work::Checkpoint => self.beside.carry_out_due(),
@@ -251,6 +249,13 @@ impl Node {
             {
                 self.written.push((*conn, Out::Closed(code)));
             }
+        }
+    }
+
+    /// A real server closes the index before it records how that was left; this one goes on showing it.
+    fn finish(&mut self) {
+        if self.deciding.finish() && !self.watchdog.doubt.is_raised() {
+            self.watchdog.doubt.at_rest(self.index.rest());
         }
     }
 
@@ -321,8 +326,8 @@ impl Node {
 
     /// More bytes have come on a request stream; the peer numbers them, and uses no number twice.
     pub fn request(&mut self, conn: Conn, stream: u64, bytes: &[u8]) {
-        if let Some(stream) = self.stream(conn, stream) {
-            stream.incoming.push(bytes);
+        if let Some(it) = self.connections.get_mut(&conn) {
+            it.streams.entry(stream).or_default().incoming.push(bytes);
         }
     }
 
@@ -343,12 +348,14 @@ impl Node {
 
     /// The peer does not want to read a request stream any more; the server finds out when it writes to it.
     pub fn stop_page(&mut self, conn: Conn, stream: u64) {
-        if let Some(stream) = self.stream(conn, stream) {
+        let it = self.connections.get_mut(&conn);
+        if let Some(stream) = it.and_then(|it| it.streams.get_mut(&stream)) {
             stream.stopped = true;
         }
     }
 
-    /// Whether what waits for a stream may be written, from now on. It may, until this says otherwise.
+    /// Whether what waits for a stream may be written, from now on. It may, until this says otherwise; of a request stream
+    /// that can be said once something has come on it.
     pub fn set_writable(&mut self, conn: Conn, channel: Channel, writable: bool) {
         let Some(it) = self.connections.get_mut(&conn) else { return };
         match channel {
@@ -387,85 +394,6 @@ impl Node {
         };
         self.asks.remove(&ask);
         Some(outcome)
-    }
-
-    /// Looks at the committed view as it is published.
-    pub fn tables<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
-        look(&self.shared.view.read().tables)
-    }
-
-    /// The last frame that is published as durable.
-    #[must_use]
-    pub fn durable(&self) -> Lsn {
-        self.shared.view.read().durable
-    }
-
-    /// The last frame that the published index holds; none where it cannot say.
-    #[must_use]
-    pub fn applied(&self) -> Option<Lsn> {
-        self.shared.view.read().engine.applied().ok()
-    }
-
-    /// Whether the store is open. It is not after a failure of the log, until it is opened anew.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        self.deciding.is_open()
-    }
-
-    /// Why the index is in doubt, where it is.
-    #[must_use]
-    pub fn doubt(&self) -> Option<String> {
-        self.watchdog.doubt.why()
-    }
-
-    /// Whether a connection is there, whoever it is.
-    #[must_use]
-    pub fn is_connected(&self, conn: Conn) -> bool {
-        self.connections.get(&conn).is_some_and(|it| !it.is_closed())
-    }
-
-    /// Which device a connection has said it is.
-    #[must_use]
-    pub fn device(&self, conn: Conn) -> Option<DeviceId> {
-        self.connections.get(&conn)?.session()?.device
-    }
-
-    /// The last msgid of a group that was handed to a listener; none where it is none, or has nothing to do with the
-    /// group yet.
-    #[must_use]
-    pub fn handed(&self, conn: Conn, group: GroupId) -> Option<MessageId> {
-        self.connections.get(&conn)?.session()?.listening()?.handed(group)
-    }
-
-    /// Reads everything of a group that a user may see above a msgid, as pages are read. It raises no doubt.
-    ///
-    /// # Errors
-    /// Where the user may not know of the group, or the index cannot be read or has a hole.
-    pub fn read(&self, user: UserId, group: GroupId, after: MessageId) -> Result<Seen, Code> {
-        let doubt = Doubt::none_by_hand();
-        let mut seen = Seen { covered_to: after, ..Seen::default() };
-        loop {
-            let asked = PageAsked {
-                user,
-                group,
-                after: seen.covered_to,
-                items: limits::PAGE_ITEMS_MAX,
-                bytes: limits::PAGE_BYTES_MAX,
-            };
-            let page = reader::read(&self.shared.view, asked, &doubt)?;
-            let msgids = page.rows.offered().iter().map(|offered| offered.msgid);
-            let encoded = page.rows.between(MessageId::ZERO, MessageId::new(u64::MAX));
-            let rows = row::rows(encoded).map(|row| row.map_or_else(|_| Bytes::new(), |row| row.item));
-            seen.items.extend(msgids.zip(rows));
-            if seen.gone.is_empty() {
-                seen.gone = page.gone;
-            }
-            seen.head = page.head;
-            seen.covered_to = page.covered_to;
-            if !page.more {
-                return Ok(seen);
-            }
-        }
     }
 }
 

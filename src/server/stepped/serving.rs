@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::connection::{ACKS, CONTROL, Connection, Handle, Stage, Stream};
+use super::connection::{ACKS, CONTROL, Connection, Handle, Stage};
 use super::work::{Conn, Out, Read, Work};
 use super::{Node, Reading, Whose};
 use crate::clock;
@@ -35,10 +35,10 @@ impl Node {
             if it.takes_control() {
                 works.push(Work::Control(conn));
             }
-            let Some(session) = it.session() else { continue };
             if it.submits(&self.shared) {
                 works.push(Work::Submit(conn));
             }
+            let Some(session) = it.session() else { continue };
             if it.held[ACKS].is_none() && it.acks.next().is_some() {
                 works.push(Work::Acks(conn));
             }
@@ -332,10 +332,5 @@ impl Node {
     /// Whether the first command of the operator that waits finds a place.
     pub(super) fn submits_asked(&self) -> bool {
         self.asked.front().is_some_and(|(command, _): &(Command, Reply)| self.shared.commands.has_place(command))
-    }
-
-    /// A request stream of a connection, which may be new.
-    pub(super) fn stream(&mut self, conn: Conn, number: u64) -> Option<&mut Stream> {
-        self.connections.get_mut(&conn).map(|it| it.streams.entry(number).or_default())
     }
 }

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
 use super::*;
 use crate::core::rows::{CodeHash, Handle, Policy};
 use crate::disk::simulated::SimulatedDisk;
-use crate::ids::{ClientSeq, Tag};
+use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag};
 use crate::proof::{chance, time};
 use crate::store::faulty::{Fault, FaultyIndex};
 use crate::wire::codec::{self, FrameReader, RawFrame};
@@ -18,6 +19,7 @@ use crate::wire::frame::{
     Pull, Push, Send, Sent, Subscribe, Welcome,
 };
 use crate::wire::item::kind;
+use crate::wire::row;
 
 const NOW_MS: u64 = 1_000_000;
 
