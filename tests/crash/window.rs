@@ -43,10 +43,13 @@ impl Ledger {
         *self.count.borrow()
     }
 
-    /// Waits until so many answers were written down.
+    /// Waits until so many answers were written down, however long that takes while they come.
     pub async fn reaches(&self, count: u64) {
         let mut counts = self.count.subscribe();
-        soon("answers to sends", counts.wait_for(|now| *now >= count)).await.unwrap();
+        let mut now = *counts.borrow();
+        while now < count {
+            now = *soon("another answer to a send", counts.wait_for(|count| *count > now)).await.unwrap();
+        }
     }
 
     /// What is written down here so far, to go on from by itself.

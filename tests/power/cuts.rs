@@ -21,7 +21,7 @@ use crate::process::Home;
 
 const MB: u64 = 1024 * 1024;
 /// Cuts in an ordinary run.
-const CUTS: u64 = 8;
+const CUTS: u64 = 6;
 /// So many cuts, and the next disk is a new one; so is the next where less room is left.
 const CUTS_OF_A_DISK: u64 = 12;
 const ROOM: u64 = 90 * MB;
@@ -245,13 +245,14 @@ async fn a_server_that_answers_before_it_has_synced_is_found_out() {
         Err(why) => return skipped("power losses of a wrong build", &why),
     };
     let mut random = StdRng::seed_from_u64(seed());
-    let mut site = Site::start(disk, true, Some(Wrong::AnswerBeforeSync)).await;
+    let mut site = Site::start(disk, false, Some(Wrong::AnswerBeforeSync)).await;
     for number in 1..=CUTS_OF_WRONG {
         let (cut, notes) = site.cut(&mut random, Aim::Anywhere, First::Disk).await;
         let Err(lost) = site.judge(&cut, notes, true).await else { continue };
         let said = lost.into_panic();
         let said = said.downcast_ref::<String>().expect("a sentence");
-        assert!(said.contains("was answered as"), "{said}");
+        // Or its index, flushed, is ahead of its log, which no start takes for whole.
+        assert!(said.contains("was answered as") || said.contains("did not start"), "{said}");
         println!("found out by cut {number}: {said}");
         return;
     }

@@ -6,7 +6,8 @@
 //! they did nothing. What it does not show: a disk that loses what it was told to flush, or reorders what it was given;
 //! the simulated disk does that.
 //!
-//! Variables: `GAGGLE_CRASH_SEED` (printed, replays the choices of a run), `GAGGLE_POWER_CUTS=N` (how many cuts).
+//! `GAGGLE_POWER_CUTS=300 cargo test --test power outlives -- --nocapture` makes so many cuts, and says of each what it
+//! held. `GAGGLE_CRASH_SEED` replays the choices of a run, as far as they are the test's: threads and disks are as they are.
 
 #![allow(
     unreachable_pub,
