@@ -14,7 +14,10 @@ use gaggle::wire::link::{InviteCode, Link, Pin};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::raw::{DEADLINE, Key, Raw, soon};
+use crate::raw::{DEADLINE, Key, Raw};
+
+/// How long a start may take on a busy machine: it reads the end of the log, and perhaps makes the index again.
+const START_DEADLINE: Duration = Duration::from_secs(300);
 
 /// A folder with a server's data and keys, and the server that runs on it, if one does.
 pub struct Home {
@@ -87,7 +90,8 @@ impl Home {
             let mut line = String::new();
             BufReader::new(output).read_line(&mut line).map(|_| line)
         });
-        soon("the word that it serves", line).await.unwrap().unwrap()
+        let line = tokio::time::timeout(START_DEADLINE, line).await;
+        line.expect("the word that it serves").unwrap().unwrap()
     }
 
     /// Starts the server, and kills it after so long, which may be while it opens its folder.

@@ -94,7 +94,7 @@ impl Site {
         let notes = match first {
             First::Disk => {
                 let frozen = freeze(&self.disk).await;
-                tokio::time::sleep(Duration::from_millis(random.random_range(0..30))).await;
+                tokio::time::sleep(Duration::from_millis(random.random_range(5..120))).await;
                 let notes = self.load.notes();
                 self.home.pause();
                 frozen.copy_to(&cut);
