@@ -24,6 +24,9 @@ impl Decision<'_> {
         let (device, seq) = (send.device, send.seq);
         let is_new = seq > window.highest || proof::is(Wrong::NoDedup);
         let is_fresh = seq >= window.lowest && is_new;
+        if seq <= window.highest {
+            self.turns.is_decided(device, seq);
+        }
         if !is_fresh && proof::is(Wrong::DedupAfterAuthorisation) {
             self.current_member(send.group, user)?;
         }

@@ -1,35 +1,56 @@
-//! For each device, the send that was not done and that everything later waits for.
+//! For each device, the sends that were not done and that everything later waits for.
 //!
 //! After a *not done* or *outcome unknown* of number n, all higher numbers are out of turn until n comes again, or until
-//! the client states that it no longer waits for n. Without this a later send could be stored before an earlier one.
+//! the client states that it no longer waits for n. That goes for each number that was refused so, not for the first of
+//! them alone: the first may turn out to be stored, and the others still have to come before anything later. Without this
+//! a later send could be stored before an earlier one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{ClientSeq, DeviceId};
+use crate::limits::SENDS_UNANSWERED_MAX;
 
-/// The sends that are waited for. They outlive a reopening of the store, not the end of the process: a client's sends
-/// come in order on a new connection.
+/// The sends that are waited for, by device: no more than a client may have unanswered, as nothing above these is decided
+/// anyway. They outlive a reopening of the store, not the end of the process: a client's sends come in order on a new
+/// connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Turns {
-    waiting: BTreeMap<DeviceId, ClientSeq>,
+    waiting: BTreeMap<DeviceId, BTreeSet<ClientSeq>>,
 }
 
 impl Turns {
-    /// Everything above this number waits for it, if nothing lower is waited for already.
+    /// Everything above this number waits for it.
     pub(super) fn hold_from(&mut self, device: DeviceId, seq: ClientSeq) {
-        let waiting = self.waiting.entry(device).or_insert(seq);
-        *waiting = seq.min(*waiting);
+        let waiting = self.waiting.entry(device).or_default();
+        waiting.insert(seq);
+        if waiting.len() as u64 > SENDS_UNANSWERED_MAX {
+            waiting.pop_last();
+        }
     }
 
     /// This number came, and the client waits for none below `lowest`.
     pub(super) fn arrived(&mut self, device: DeviceId, seq: ClientSeq, lowest: ClientSeq) {
-        if self.waiting.get(&device).is_some_and(|waiting| *waiting == seq || *waiting < lowest) {
+        let Some(waiting) = self.waiting.get_mut(&device) else { return };
+        *waiting = waiting.split_off(&lowest);
+        if waiting.first() == Some(&seq) {
+            waiting.pop_first();
+        }
+        if waiting.is_empty() {
+            self.waiting.remove(&device);
+        }
+    }
+
+    /// This number turns out to be decided already: nothing waits for it.
+    pub(super) fn is_decided(&mut self, device: DeviceId, seq: ClientSeq) {
+        let Some(waiting) = self.waiting.get_mut(&device) else { return };
+        waiting.remove(&seq);
+        if waiting.is_empty() {
             self.waiting.remove(&device);
         }
     }
 
     /// Whether an earlier number is waited for.
     pub(super) fn is_out_of_turn(&self, device: DeviceId, seq: ClientSeq) -> bool {
-        self.waiting.get(&device).is_some_and(|waiting| *waiting < seq)
+        self.waiting.get(&device).and_then(BTreeSet::first).is_some_and(|waiting| *waiting < seq)
     }
 }

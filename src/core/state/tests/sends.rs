@@ -80,6 +80,20 @@ fn after_an_unknown_outcome_later_sends_wait_for_that_number() {
 }
 
 #[test]
+fn where_the_first_of_several_unknown_outcomes_turns_out_stored_later_sends_wait_for_the_others() {
+    let (mut world, anna, group) = pair();
+    let first = world.answer(send(anna, 1, 1, group, "one"));
+    world.decide(send(anna, 2, 1, group, "two"));
+    world.fail(&[(anna, seq(1)), (anna, seq(2)), (anna, seq(3))]);
+    // The client has seen the first among the items, so that it waits for it no longer.
+    assert_eq!(refused(world.answer(send(anna, 4, 2, group, "four"))), Refusal::OutOfTurn);
+    assert_eq!(sent(&world.answer(send(anna, 2, 2, group, "two"))), sent(&first) + 1);
+    assert_eq!(refused(world.answer(send(anna, 4, 2, group, "four"))), Refusal::OutOfTurn);
+    assert_eq!(sent(&world.answer(send(anna, 3, 2, group, "three"))), sent(&first) + 2);
+    assert_eq!(sent(&world.answer(send(anna, 4, 2, group, "four"))), sent(&first) + 3);
+}
+
+#[test]
 fn a_send_that_was_stored_before_its_outcome_got_unknown_keeps_its_msgid() {
     let (mut world, anna, group) = pair();
     let first = world.answer(send(anna, 1, 1, group, "one"));
