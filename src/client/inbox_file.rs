@@ -196,7 +196,7 @@ impl InboxFile {
         self.waiting.range(from..)
     }
 
-    /// Stores what was delivered, and where the groups stand then; durable when this returns.
+    /// Stores what was delivered, and where the groups stand then. Kept for certain once synced.
     pub(super) fn store(&mut self, deliveries: Vec<Delivery>, groups: &[(GroupId, Kept)]) -> Result<(), ProfileError> {
         let mut records = Vec::with_capacity(deliveries.len() + groups.len());
         let mut stored = Vec::with_capacity(deliveries.len());
@@ -207,7 +207,6 @@ impl InboxFile {
         }
         records.extend(groups.iter().map(|(group, kept)| encode(kind::GROUP, &(*group, kept.end, kept.acked))));
         self.journal.append(&records)?;
-        self.journal.sync()?;
         for new in stored {
             self.keep(new);
         }
@@ -217,7 +216,13 @@ impl InboxFile {
         Ok(())
     }
 
-    /// Notes that everything up to this position is being handed out.
+    /// Makes everything noted so far durable.
+    pub(super) fn sync(&mut self) -> Result<(), ProfileError> {
+        self.journal.sync()
+    }
+
+    /// Notes that everything up to this position is being handed out, which must be durable before it is: else what comes
+    /// again after a power loss would not say so.
     pub(super) fn hand(&mut self, number: u64) -> Result<(), ProfileError> {
         if number <= self.handed {
             return Ok(());

@@ -75,8 +75,9 @@ impl OutboxFile {
         Ok(changes)
     }
 
-    /// Under the lock: takes in what others wrote, lets `decide` see it, and writes down what it decided. Where `synced`,
-    /// everything written so far is durable when this returns. Answers what others wrote, and what was decided.
+    /// Under the lock: takes in what others wrote, lets `decide` see it, and writes down what it decided. Where `synced`, or
+    /// where something ended in a way in which it would not end again, everything written so far is durable when this
+    /// returns. Answers what others wrote, and what was decided.
     pub(super) fn step<E: From<ProfileError>>(
         &mut self,
         synced: bool,
@@ -86,6 +87,7 @@ impl OutboxFile {
         let caught = self.journal.catch_up_to_write()?;
         let others = self.take_in(caught.anew, &caught.records)?;
         let changes = decide(&self.outbox)?;
+        let synced = synced || changes.iter().any(Change::ends_otherwise);
         self.write(synced, &changes)?;
         Ok((others, changes))
     }

@@ -370,13 +370,17 @@ fn step(
     given: u64,
     room: usize,
 ) -> Result<Done, ProfileError> {
-    if !deliveries.is_empty() {
+    let stores = !deliveries.is_empty();
+    if stores {
         file.store(deliveries, groups)?;
     }
     let passed = file.ack(acked)?;
     let handed: Vec<_> = file.after(given).take(room).cloned().collect();
     if let Some(last) = handed.last() {
         file.hand(last.number)?;
+    }
+    if stores || !handed.is_empty() {
+        file.sync()?;
     }
     Ok((passed, handed))
 }

@@ -6,18 +6,60 @@ use super::*;
 use crate::disk::SharedDisk;
 use crate::disk::simulated::SimulatedDisk;
 
-#[tokio::test]
-async fn acks_after_the_inbox_failed_turn_the_loop_once_and_not_for_ever() {
-    let disk: SharedDisk = Arc::new(SimulatedDisk::new());
+/// A listener on this disk, what its application is told, and how it acknowledges.
+fn listener(disk: &SimulatedDisk) -> (Receiving, mpsc::Receiver<Event>, watch::Sender<u64>) {
+    let disk: SharedDisk = Arc::new(disk.clone());
     let folder = Path::new("/profile");
     let (file, lost) = InboxFile::open(&disk, folder).unwrap();
     let lock = disk.lock(&folder.join("listen.lock")).unwrap().unwrap();
-    let (events, _received) = mpsc::channel(4);
+    let (events, received) = mpsc::channel(4);
     let (acks, acked) = watch::channel(0);
     let (subscription, me, taken) = (Subscription::All, UserId::new(1), Arc::default());
     let begin =
         Begin { files: Files::InThread, file, lock, subscription, me, events, acks: acked, taken, from: None, lost };
-    let mut receiving = Receiving::new(begin).unwrap();
+    (Receiving::new(begin).unwrap(), received, acks)
+}
+
+/// The rows of items with these msgids.
+fn rows(msgids: std::ops::RangeInclusive<u64>) -> Bytes {
+    let mut rows = BytesMut::new();
+    for msgid in msgids {
+        let item = item::Item {
+            gid: GroupId::new(7),
+            msgid: MessageId::new(msgid),
+            kind: kind::TEXT,
+            flags: 0,
+            author: UserId::new(5),
+            time_ms: msgid,
+            tag: Tag::NONE,
+            body: Bytes::from_static(b"text"),
+            extensions: Extensions::default(),
+        };
+        row::Row::plain(item.encode().unwrap()).append_to(&mut rows).unwrap();
+    }
+    rows.freeze()
+}
+
+#[tokio::test]
+async fn what_was_handed_out_says_so_when_it_comes_again_after_a_power_loss() {
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new();
+        let (mut receiving, mut received, _acks) = listener(&disk);
+        receiving.inbox.listed(GroupId::new(7), MessageId::ZERO, MessageId::new(2), 0);
+        let pull = receiving.next_pull(0).unwrap();
+        receiving.rows(pull.group, rows(1..=2), 0).unwrap();
+        receiving.settle(0).await.unwrap();
+        assert!(matches!(received.try_recv(), Ok(Event::Item(first)) if !first.seen_before));
+        drop(receiving);
+        let (mut again, mut received, _acks) = listener(&disk.crash(seed));
+        again.settle(0).await.unwrap();
+        assert!(matches!(received.try_recv(), Ok(Event::Item(first)) if first.seen_before), "seed {seed}");
+    }
+}
+
+#[tokio::test]
+async fn acks_after_the_inbox_failed_turn_the_loop_once_and_not_for_ever() {
+    let (mut receiving, _received, acks) = listener(&SimulatedDisk::new());
     receiving.file = None;
     acks.send(3).unwrap();
     assert!(receiving.acks().has_changed().unwrap());

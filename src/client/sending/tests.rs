@@ -63,3 +63,19 @@ async fn who_waits_gets_the_answer_however_many_others_ended_since() {
     let never = outcome_of(&mut sending, COUNT + 1).await.await.unwrap();
     assert_eq!(never, Err(OutboxError::Absent(ClientSeq::new(COUNT + 1))));
 }
+
+#[test]
+fn who_was_told_of_a_refusal_finds_it_after_a_power_loss() {
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new();
+        let mut file = OutboxFile::new(Arc::new(disk.clone()), Path::new(FOLDER));
+        let (seq, mut attempted) = (ClientSeq::new(1), entry(1));
+        attempted.attempted = true;
+        file.step::<ProfileError>(true, |_| Ok(vec![Change::Added(seq, attempted)])).unwrap();
+        let refused = Settled::Refused { number: 7, detail: String::new() };
+        file.step::<ProfileError>(false, |_| Ok(vec![Change::Settled(seq, refused)])).unwrap();
+        let mut found = OutboxFile::new(Arc::new(disk.crash(seed)), Path::new(FOLDER));
+        found.refresh().unwrap();
+        assert!(found.outbox().entry(seq).is_none(), "it would be sent again, and may be stored: seed {seed}");
+    }
+}

@@ -95,6 +95,16 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// Whether an entry ended in a way in which it may not end again if this were forgotten: who was told that it is
+    /// refused must not find it stored later. What is stored is stored once, whoever sends it again.
+    #[must_use]
+    pub fn ends_otherwise(&self) -> bool {
+        let Change::Settled(_, settled) = self else { return false };
+        !matches!(settled, Settled::Sent { .. })
+    }
+}
+
 /// A change that cannot follow what is known: the file it came from is not what was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of {seq} contradicts what came before")]
