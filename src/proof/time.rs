@@ -41,3 +41,10 @@ pub(crate) fn monotonic() -> Option<Instant> {
 pub(crate) fn monotonic_ms() -> Option<u64> {
     SHOWN.get().map(|shown| shown.elapsed_ms)
 }
+
+/// What a point of this thread's clock that never goes back is in ms of it; a later ms, where it lies between two.
+#[must_use]
+pub fn ms_at(at: Instant) -> u64 {
+    let since = SHOWN.get().map_or(Duration::ZERO, |shown| at.saturating_duration_since(shown.start));
+    u64::try_from(since.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}

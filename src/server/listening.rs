@@ -198,6 +198,12 @@ impl Listening {
         room
     }
 
+    /// What it counts as handed and has not written yet.
+    #[cfg(feature = "proof")]
+    pub(crate) fn queued(&self) -> impl Iterator<Item = &Push> {
+        self.pushes.iter().map(|pushed| &pushed.push)
+    }
+
     /// Takes what waits for the push stream.
     pub(crate) fn take(&mut self) -> Outgoing {
         Outgoing {

@@ -196,6 +196,12 @@ impl SimulatedDisk {
         self.whole().faults.changes_left = Some(changes);
     }
 
+    /// Whether [`SimulatedDisk::stop_after`] has come to its end: nothing works any more.
+    #[must_use]
+    pub fn has_stopped(&self) -> bool {
+        self.whole().faults.changes_left == Some(0)
+    }
+
     /// Syncs of files whose path has this part wait until [`SimulatedDisk::release_syncs`], or a crash.
     pub fn hold_syncs(&self, path_part: &str) {
         self.whole().faults.held = Some(path_part.to_owned());

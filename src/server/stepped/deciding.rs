@@ -2,14 +2,18 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use crossbeam_channel::Receiver;
 
 use super::work::Work;
 use crate::clock;
+use crate::ids::MessageId;
 use crate::limits;
 use crate::server::byhand::ByHand;
 use crate::server::request::Request;
+use crate::server::rows::Rows;
 use crate::server::writer::{Batch, Told, Writer};
+use crate::wire::row;
 
 /// Where in its loop the writer is.
 enum Stage {
@@ -29,13 +33,16 @@ pub(super) struct Deciding {
     running: Option<(Writer, Receiver<Request>)>,
     stage: Stage,
     told: VecDeque<Told>,
+    /// Items that were published.
+    published: Vec<Bytes>,
     /// No more commands come.
     stopping: bool,
 }
 
 impl Deciding {
     pub(super) fn new(writer: Writer, received: Receiver<Request>) -> Deciding {
-        Deciding { running: Some((writer, received)), stage: Stage::Collecting, told: VecDeque::new(), stopping: false }
+        let (told, published) = (VecDeque::new(), Vec::new());
+        Deciding { running: Some((writer, received)), stage: Stage::Collecting, told, published, stopping: false }
     }
 
     /// No more commands come; those that wait are decided, unless the index is in doubt.
@@ -61,6 +68,11 @@ impl Deciding {
     /// What the dispatcher is told next.
     pub(super) fn next_told(&mut self) -> Option<Told> {
         self.told.pop_front()
+    }
+
+    /// The items that were published since this was last asked.
+    pub(super) fn take_published(&mut self) -> Vec<Bytes> {
+        std::mem::take(&mut self.published)
     }
 
     /// What can be done now.
@@ -116,7 +128,10 @@ impl Deciding {
     /// The writer makes its batch durable.
     pub(super) fn settle(&mut self) {
         if let (Some((writer, _)), Stage::Appended) = (&mut self.running, &self.stage) {
-            self.stage = writer.settle().map_or(Stage::Collecting, Stage::Settled);
+            self.stage = writer.settle().map_or(Stage::Collecting, |batch| {
+                self.published.extend(batch.items.values().flat_map(items));
+                Stage::Settled(batch)
+            });
         }
     }
 
@@ -156,4 +171,10 @@ impl Deciding {
         }
         ends
     }
+}
+
+/// The items of these rows, encoded.
+fn items(rows: &Rows) -> Vec<Bytes> {
+    let encoded = rows.between(MessageId::ZERO, MessageId::new(u64::MAX));
+    row::rows(encoded).flatten().map(|row| row.item).collect()
 }

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 
 use super::Node;
+use super::connection::Connection;
 use super::work::{Conn, Seen};
 use crate::core::tables::Tables;
-use crate::ids::{DeviceId, GroupId, Lsn, MessageId, UserId};
+use crate::ids::{DeviceId, Epoch, GroupId, Lsn, MessageId, UserId};
 use crate::limits;
 use crate::server::doubt::Doubt;
 use crate::server::reader::{self, PageAsked};
@@ -59,6 +60,23 @@ impl Node {
     #[must_use]
     pub fn handed(&self, conn: Conn, group: GroupId) -> Option<MessageId> {
         self.connections.get(&conn)?.session()?.listening()?.handed(group)
+    }
+
+    /// What waits to be pushed, and counts as handed already: (device, group, what it continues, what it covers).
+    #[must_use]
+    pub fn queued(&self) -> Vec<(DeviceId, GroupId, MessageId, MessageId)> {
+        let mut queued = Vec::new();
+        for session in self.connections.values().filter_map(Connection::session) {
+            let (Some(device), Some(listening)) = (session.device, session.listening()) else { continue };
+            queued.extend(listening.queued().map(|push| (device, push.group, push.continues, push.covered_to)));
+        }
+        queued
+    }
+
+    /// The history of the store.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.shared.epoch
     }
 
     /// Reads everything of a group that a user may see above a msgid, as pages are read. It raises no doubt.

@@ -283,6 +283,12 @@ impl Node {
         std::mem::take(&mut self.written)
     }
 
+    /// The items that were published as committed since this was last asked, encoded, in the order of their frames and,
+    /// within one, of each group.
+    pub fn take_published(&mut self) -> Vec<bytes::Bytes> {
+        self.deciding.take_published()
+    }
+
     /// How the server has ended; a real one leaves its process then. Where the index is in doubt there may be steps left,
     /// which a real server's threads may or may not come to; else there are none.
     #[must_use]

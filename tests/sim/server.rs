@@ -1,0 +1,479 @@
+//! The simulated server's machine: its disk, its index, the real server on it while it runs, and what strikes it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gaggle::core::command::{Answer, Command};
+use gaggle::disk::simulated::SimulatedDisk;
+use gaggle::ids::{DeviceId, Epoch, GroupId, MessageId, UserId};
+use gaggle::limits::ROOM_FULL_BYTES;
+use gaggle::proof;
+use gaggle::server::stepped::{Ask, Conn, Ended, Node, Setup};
+use gaggle::store::applier::Pace;
+use gaggle::store::faulty::{Fault, FaultyIndex};
+use gaggle::wire::code::Code;
+
+use crate::chance::{Chance, Kind};
+use crate::model::Broken;
+use crate::network::{LinkId, Stream};
+use crate::plan::Plan;
+
+pub use gaggle::server::stepped::Work;
+
+const DATA: &str = "/data";
+/// Steps that a command of the operator may take.
+const COMMAND_STEPS_MAX: u64 = 1_000;
+
+/// What the server writes to a connection.
+pub enum Out {
+    /// On its control stream.
+    Control(Bytes),
+    /// On its push stream.
+    Push(Bytes),
+    /// On a request stream.
+    Page(u64, Bytes),
+    /// A request stream has ended.
+    PageDone(u64),
+    /// The connection is closed, with this code.
+    Closed(u16),
+}
+
+/// See the module.
+pub struct Server {
+    disk: SimulatedDisk,
+    index: Arc<FaultyIndex>,
+    setup: Setup,
+    node: Option<Node>,
+    starts_at: u64,
+    conns: BTreeMap<LinkId, Conn>,
+    links: BTreeMap<Conn, LinkId>,
+    /// The index was made to fail since the process began.
+    index_is_struck: bool,
+    /// At the next crash the index loses its last flush.
+    rolls_back: bool,
+    /// Nothing of the index is worked on until then.
+    stalls_until: u64,
+    /// Nothing is appended or synced until then.
+    slow_until: u64,
+    /// The disk is full until then.
+    full_until: Option<u64>,
+    /// The power goes at some change of the disk.
+    loses_power: bool,
+    is_stopping: bool,
+    /// The store was opened anew, or may have been: what it holds has to be compared.
+    pub reopened: bool,
+    /// Who has belonged to every group from its beginning.
+    founder: UserId,
+}
+
+impl Server {
+    /// A machine with an empty disk.
+    pub fn new(plan: &Plan) -> Server {
+        let (disk, index) = (SimulatedDisk::new(), Arc::new(FaultyIndex::default()));
+        let pace = Pace {
+            checkpoint_bytes: plan.checkpoint_bytes,
+            idle: Duration::from_millis(500),
+            held_bytes_idle: 4_000,
+            held_bytes_max: 40_000,
+        };
+        let setup = Setup {
+            disk: Arc::new(disk.clone()),
+            folder: PathBuf::from(DATA),
+            segment_bytes: plan.segment_bytes,
+            index: index.clone(),
+            pace,
+            waiting_bytes_max: plan.waiting_bytes_max,
+            members: plan.members.clone(),
+        };
+        Server {
+            disk,
+            index,
+            setup,
+            node: None,
+            starts_at: 0,
+            conns: BTreeMap::new(),
+            links: BTreeMap::new(),
+            index_is_struck: false,
+            rolls_back: false,
+            stalls_until: 0,
+            slow_until: 0,
+            full_until: None,
+            loses_power: false,
+            is_stopping: false,
+            reopened: false,
+            founder: UserId::ZERO,
+        }
+    }
+
+    // ---- coming and going -------------------------------------------------------------------------------------------
+
+    /// Starts it; the power goes after so many changes of the disk, if that is wanted and there are so many.
+    pub fn open(&mut self, dies_after: Option<u64>) -> Result<(), String> {
+        if let Some(changes) = dies_after {
+            self.cut_power_after(changes);
+        }
+        let node = Node::open(&self.setup).map_err(|error| error.to_string())?;
+        if dies_after.is_some() {
+            // It got through: what is left to it of its changes goes on.
+            self.loses_power = true;
+        }
+        self.node = Some(node);
+        Ok(())
+    }
+
+    /// Whether it runs.
+    pub fn is_up(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// When it starts, where it does not run.
+    pub fn starts_at(&self) -> Option<u64> {
+        self.node.is_none().then_some(self.starts_at)
+    }
+
+    /// From here on its disk takes only so many changes more.
+    pub fn cut_power_after(&mut self, changes: u64) {
+        self.disk.stop_after(changes);
+        self.loses_power = true;
+    }
+
+    /// Whether its disk has taken its last change.
+    pub fn has_lost_power(&self) -> bool {
+        self.loses_power && self.disk.has_stopped()
+    }
+
+    /// Its machine loses its power.
+    pub fn crash(&mut self, chance: &mut Chance) {
+        self.node = None;
+        self.disk = self.disk.crash(chance.below(Kind::ServerPower, u64::MAX));
+        self.crash_index(chance.below(Kind::IndexLoss, 6) as usize);
+        self.comes_back();
+    }
+
+    /// Its process is killed.
+    pub fn kill(&mut self, chance: &mut Chance) {
+        self.node = None;
+        self.disk = self.disk.kill();
+        self.crash_index(chance.below(Kind::IndexLoss, 6) as usize);
+        self.comes_back();
+    }
+
+    /// Its process has come to its end by itself.
+    pub fn end(&mut self) {
+        self.node = None;
+        self.disk = self.disk.kill();
+        self.crash_index(usize::MAX);
+        self.comes_back();
+    }
+
+    /// The process that used the index is gone, and so many frames behind the last flush are kept; or even the last flush
+    /// is lost.
+    fn crash_index(&mut self, frames_kept: usize) {
+        let left =
+            if std::mem::take(&mut self.rolls_back) { self.index.roll_back() } else { self.index.crash(frames_kept) };
+        left.expect("what is left of an index can be put together");
+    }
+
+    fn comes_back(&mut self) {
+        self.setup.disk = Arc::new(self.disk.clone());
+        self.loses_power = false;
+        self.is_stopping = false;
+        self.index_is_struck = false;
+        (self.stalls_until, self.slow_until) = (0, 0);
+    }
+
+    /// Nobody is connected, and it starts then.
+    pub fn is_gone(&mut self, starts_at: u64) {
+        self.conns.clear();
+        self.links.clear();
+        self.starts_at = starts_at;
+    }
+
+    /// It is stopped in order, as far as that goes.
+    pub fn begin_stop(&mut self) {
+        if let Some(node) = &mut self.node {
+            node.stop();
+            self.is_stopping = true;
+        }
+    }
+
+    /// How it has ended, if it has.
+    pub fn has_ended(&mut self) -> Result<Option<String>, Broken> {
+        let Some(ended) = self.node.as_ref().and_then(Node::ended) else { return Ok(None) };
+        let was_struck = self.index_is_struck;
+        self.end();
+        match ended {
+            Ended::Doubt(why) if was_struck => Ok(Some(format!("the index is in doubt: {why}"))),
+            Ended::Doubt(why) => Err(format!("an index that nothing has struck is in doubt: {why}")),
+            Ended::Stopped => Ok(Some("it was stopped".to_owned())),
+            Ended::NotSealed(why) => Ok(Some(format!("it was stopped, and not sealed: {why}"))),
+            Ended::NotOpen => Ok(Some("it was stopped while its store was not open".to_owned())),
+        }
+    }
+
+    // ---- faults -----------------------------------------------------------------------------------------------------
+
+    /// Something strikes it; says what.
+    pub fn fault(&mut self, kind: Kind, chance: &mut Chance, now_ms: u64) -> Option<String> {
+        let parts = ["/data/log", "/data/flushed", "/data"];
+        match kind {
+            Kind::WriteError => {
+                let (count, part) = (chance.between(kind, 1, 3), *chance.one(kind, &parts));
+                self.disk.fail_writes(count, part);
+                Some(format!("the next {count} writes below {part} fail"))
+            }
+            Kind::SyncError => {
+                let (count, part) = (chance.between(kind, 1, 3), *chance.one(kind, &parts));
+                self.disk.fail_syncs(count, part);
+                Some(format!("the next {count} syncs below {part} fail"))
+            }
+            Kind::Full => {
+                let left = chance.below(kind, ROOM_FULL_BYTES);
+                self.disk.set_free_bytes(left);
+                self.full_until = Some(now_ms + chance.scaled(kind, 100, 20_000));
+                Some(format!("another program leaves {left} bytes free"))
+            }
+            Kind::IndexError => {
+                let faults = [Some(Fault::Read), Some(Fault::Apply), Some(Fault::Flush), None];
+                match *chance.one(kind, &faults) {
+                    Some(fault) => {
+                        self.index_is_struck = true;
+                        self.index.engine().set(fault);
+                        Some(format!("the index fails: {fault:?}"))
+                    }
+                    None if chance.hits(kind, 0.5) => {
+                        self.index.fail_to_open(1);
+                        Some("the index will fail to open".to_owned())
+                    }
+                    None => {
+                        self.rolls_back = true;
+                        Some("the index will lose its last flush".to_owned())
+                    }
+                }
+            }
+            Kind::Slow => {
+                self.slow_until = now_ms + chance.scaled(kind, 5, 5_000);
+                Some("the disk is slow".to_owned())
+            }
+            Kind::IndexStall => {
+                self.stalls_until = now_ms + chance.scaled(kind, 10, 20_000);
+                Some("the index stalls".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Time has passed: what lasts only so long ends.
+    pub fn ease(&mut self, now_ms: u64) {
+        if self.full_until.is_some_and(|until| until <= now_ms) {
+            self.full_until = None;
+            self.disk.set_free_bytes(u64::MAX / 2);
+        }
+    }
+
+    /// Whether another program has taken the room on its disk.
+    pub fn is_full(&self) -> bool {
+        self.full_until.is_some()
+    }
+
+    /// Nothing strikes it any more.
+    pub fn heal(&mut self) {
+        self.disk.fail_writes(0, "");
+        self.disk.fail_syncs(0, "");
+        self.disk.set_free_bytes(u64::MAX / 2);
+        self.full_until = None;
+        (self.stalls_until, self.slow_until) = (0, 0);
+        self.rolls_back = false;
+        self.index.fail_to_open(0);
+        self.index.engine().heal();
+    }
+
+    // ---- steps ------------------------------------------------------------------------------------------------------
+
+    /// What it can do now.
+    pub fn works(&self, now_ms: u64, has_room: impl Fn(LinkId, Stream) -> bool) -> Vec<Work> {
+        let Some(node) = &self.node else { return Vec::new() };
+        let writes = |work: &Work| match *work {
+            Work::WriteControl(conn) => Some((conn, Stream::Control)),
+            Work::WritePush(conn) => Some((conn, Stream::Push)),
+            Work::WritePage(conn, number) => Some((conn, Stream::Page(number))),
+            _ => None,
+        };
+        let (stalls, slow) = (self.stalls_until > now_ms, self.slow_until > now_ms);
+        let mut works = node.works();
+        works.retain(|work| {
+            let waits = match work {
+                Work::Apply | Work::Checkpoint => stalls,
+                Work::Append | Work::Settle => slow,
+                _ => false,
+            };
+            if waits {
+                return false;
+            }
+            let Some((conn, stream)) = writes(work) else { return true };
+            self.links.get(&conn).is_none_or(|link| has_room(*link, stream))
+        });
+        works
+    }
+
+    /// When time alone gives it something to do.
+    pub fn wakes_at(&self) -> Option<u64> {
+        let due = self.node.as_ref()?.due_at();
+        let lasting = [self.stalls_until, self.slow_until].into_iter().filter(|until| *until > 0);
+        Some(proof::time::ms_at(due)).into_iter().chain(self.full_until).chain(lasting).min()
+    }
+
+    /// It does something.
+    pub fn step(&mut self, work: Work) {
+        if let Some(node) = &mut self.node {
+            node.step(work);
+            self.reopened |= work == Work::Reopen;
+        }
+    }
+
+    /// A client's first words arrive; says whether there is a connection for them.
+    pub fn connect(&mut self, link: LinkId) -> bool {
+        let Some(conn) = self.node.as_mut().and_then(|node| node.connect().ok()) else { return false };
+        self.conns.insert(link, conn);
+        self.links.insert(conn, link);
+        true
+    }
+
+    /// Bytes arrive.
+    pub fn arrives(&mut self, link: LinkId, stream: Stream, bytes: &Bytes) {
+        let (Some(node), Some(conn)) = (&mut self.node, self.conns.get(&link)) else { return };
+        match stream {
+            Stream::Control => node.control(*conn, bytes),
+            Stream::Acks => node.acks(*conn, bytes),
+            Stream::Page(number) => node.request(*conn, number, bytes),
+            Stream::Push => {}
+        }
+    }
+
+    /// It notices that a client is gone.
+    pub fn gone(&mut self, link: LinkId) {
+        let Some(conn) = self.conns.remove(&link) else { return };
+        self.links.remove(&conn);
+        if let Some(node) = &mut self.node {
+            node.gone(conn);
+        }
+    }
+
+    /// What it has written, by connection, in order.
+    pub fn take_written(&mut self) -> Vec<(LinkId, Out)> {
+        use gaggle::server::stepped::Out as Written;
+        let Some(node) = &mut self.node else { return Vec::new() };
+        let mut written = Vec::new();
+        for (conn, out) in node.take_written() {
+            let Some(link) = self.links.get(&conn).copied() else { continue };
+            written.push((
+                link,
+                match out {
+                    Written::Control(bytes) => Out::Control(bytes),
+                    Written::Push(bytes) => Out::Push(bytes),
+                    Written::Page(number, bytes) => Out::Page(number, bytes),
+                    Written::PageDone(number) | Written::PageReset(number, _) => Out::PageDone(number),
+                    Written::Closed(code) => {
+                        self.links.remove(&conn);
+                        self.conns.remove(&link);
+                        Out::Closed(code.number())
+                    }
+                },
+            ));
+        }
+        written
+    }
+
+    /// The items that were published since this was last asked, in the order of their frames.
+    pub fn take_published(&mut self) -> Vec<Bytes> {
+        self.node.as_mut().map(Node::take_published).unwrap_or_default()
+    }
+
+    /// What waits to be pushed: (device, group, what it continues, what it covers).
+    pub fn queued(&self) -> Vec<(DeviceId, GroupId, MessageId, MessageId)> {
+        self.node.as_ref().map(Node::queued).unwrap_or_default()
+    }
+
+    // ---- looks ------------------------------------------------------------------------------------------------------
+
+    /// The groups there are.
+    pub fn groups(&self) -> Vec<GroupId> {
+        self.node.as_ref().map(|node| node.tables(|tables| tables.groups().collect())).unwrap_or_default()
+    }
+
+    /// A cursor, as it is published.
+    pub fn cursor(&self, group: GroupId, user: UserId, device: DeviceId) -> MessageId {
+        let cursor = |node: &Node| node.tables(|tables| tables.cursor(group, user, device).map(|row| row.msgid));
+        self.node.as_ref().and_then(cursor).unwrap_or_default()
+    }
+
+    /// All cursors of a device, as they are published.
+    pub fn cursors(&self, user: UserId, device: DeviceId) -> Vec<(GroupId, MessageId)> {
+        let groups = self.groups().into_iter();
+        groups
+            .map(|group| (group, self.cursor(group, user, device)))
+            .filter(|(_, cursor)| *cursor > MessageId::ZERO)
+            .collect()
+    }
+
+    /// Every item of a group, as the founder reads it.
+    pub fn items(&self, group: GroupId) -> Result<Vec<Bytes>, Broken> {
+        self.index.engine().heal();
+        let Some(node) = &self.node else { return Ok(Vec::new()) };
+        let seen = node.read(self.founder, group, MessageId::ZERO);
+        let seen = seen.map_err(|code| format!("the founder cannot read {group}: {code}"))?;
+        Ok(seen.items.into_iter().map(|(_, item)| item).collect())
+    }
+
+    /// What holds of an open server after every step.
+    pub fn check(&self) -> Result<(), Broken> {
+        let Some(node) = &self.node else { return Ok(()) };
+        match node.applied() {
+            // The seal is no batch: nobody is shown it. What a store that opens anew found is shown once it is open.
+            Some(applied) if applied > node.durable() && node.is_open() && !self.is_stopping => {
+                Err(format!("frame {applied} is in the index, and only {} is durable", node.durable()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    // ---- what people ask of it --------------------------------------------------------------------------------------
+
+    /// Asks a command as the operator does; none where the server is down.
+    pub fn ask(&mut self, command: Command) -> Option<Ask> {
+        self.node.as_mut().map(|node| node.ask(command))
+    }
+
+    /// What became of a command, once.
+    pub fn answer(&mut self, ask: Ask) -> Option<Result<Answer, Code>> {
+        self.node.as_mut()?.answer(ask)
+    }
+
+    /// Lets a command be decided while nothing else happens.
+    pub fn decide(&mut self, command: Command) -> Result<Answer, Broken> {
+        let ask = self.ask(command).ok_or("the server is down")?;
+        for _ in 0..COMMAND_STEPS_MAX {
+            if let Some(answer) = self.answer(ask) {
+                return answer.map_err(|code| format!("a command of the beginning failed: {code}"));
+            }
+            match self.works(0, |_, _| true).first() {
+                Some(work) => self.step(*work),
+                None => break,
+            }
+        }
+        Err("a command of the beginning was not answered".to_owned())
+    }
+
+    /// The store's history.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.node.as_ref().map(Node::epoch)
+    }
+
+    /// Who is a member of each group from its beginning.
+    pub fn set_founder(&mut self, founder: UserId) {
+        self.founder = founder;
+    }
+}

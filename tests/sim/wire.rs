@@ -1,0 +1,204 @@
+//! Reads along on the wire: every frame that the server writes is held against the model at the moment it is written.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use gaggle::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
+use gaggle::wire::code::{Class, Code};
+use gaggle::wire::codec::{FrameReader, RawFrame, encode};
+use gaggle::wire::frame::{self, Extensions, Frame, Payload};
+use gaggle::wire::row;
+
+use crate::model::{Broken, Model};
+use crate::network::{LinkId, Stream};
+use crate::server::Server;
+
+/// A page under way.
+struct Page {
+    group: GroupId,
+    /// Everything visible up to here was written, or lay below what was asked for.
+    covered: MessageId,
+    is_first: bool,
+    /// It was asked for by a listener, to be delivered.
+    delivers: bool,
+    /// What it hands out counts as handed: below its cursor a listener is served as one who browses.
+    counts: bool,
+}
+
+/// A connection.
+struct Known {
+    device: DeviceId,
+    user: UserId,
+    sends: BTreeMap<u32, (GroupId, Tag, ClientSeq)>,
+    pages: BTreeMap<u64, Page>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Wire {
+    links: BTreeMap<LinkId, Known>,
+}
+
+/// The frames in these bytes, which are whole.
+pub fn frames(bytes: &Bytes) -> Result<Vec<RawFrame>, Broken> {
+    let mut reader = FrameReader::new();
+    reader.push(bytes);
+    let frames = std::iter::from_fn(|| reader.next_frame().transpose());
+    let frames = frames.collect::<Result<_, _>>().map_err(|error| format!("a frame that is none: {error}"))?;
+    reader.finish().map_err(|error| format!("half a frame: {error}"))?;
+    Ok(frames)
+}
+
+fn read<F: Frame>(raw: &RawFrame) -> Result<F, Broken> {
+    raw.decode().map_err(|error| format!("a frame of type {} cannot be read: {error}", raw.kind))
+}
+
+fn rows(bytes: Bytes) -> Result<Vec<(MessageId, Bytes)>, Broken> {
+    let row = |row: Result<row::Row, _>| -> Result<_, gaggle::wire::WireError> {
+        let row = row?;
+        Ok((row.decode_item()?.msgid, row.item))
+    };
+    row::rows(bytes).map(row).collect::<Result<_, _>>().map_err(|error| format!("rows that are none: {error}"))
+}
+
+impl Wire {
+    /// A frame that acknowledges a group up to here.
+    pub fn ack(group: GroupId, msgid: MessageId) -> Bytes {
+        let frame = frame::Ack { entries: vec![(group, msgid)], extensions: Extensions::default() };
+        encode(0, &frame).expect("one entry fits")
+    }
+
+    /// A connection of a device begins.
+    pub fn opened(&mut self, id: LinkId, device: DeviceId, user: UserId) {
+        self.links.insert(id, Known { device, user, sends: BTreeMap::new(), pages: BTreeMap::new() });
+    }
+
+    /// A client's control frames reach the server.
+    pub fn asked(&mut self, id: LinkId, bytes: &Bytes) -> Result<(), Broken> {
+        let Some(known) = self.links.get_mut(&id) else { return Ok(()) };
+        for raw in frames(bytes)?.iter().filter(|raw| raw.kind == frame::Send::TYPE) {
+            let send: frame::Send = read(raw)?;
+            let payload = Payload::decode(&send.payload).map_err(|error| format!("a payload that is none: {error}"))?;
+            known.sends.insert(raw.request, (send.gid, payload.tag, send.seq));
+        }
+        Ok(())
+    }
+
+    /// A client's question reaches the server.
+    pub fn pulls(&mut self, id: LinkId, number: u64, bytes: &Bytes, server: &Server) -> Result<(), Broken> {
+        let Some(known) = self.links.get_mut(&id) else { return Ok(()) };
+        for raw in frames(bytes)?.iter().filter(|raw| raw.kind == frame::Pull::TYPE) {
+            let frame::Pull { gid, after, deliver, .. } = read(raw)?;
+            let counts = deliver && after >= server.cursor(gid, known.user, known.device);
+            let page = Page { group: gid, covered: after, is_first: true, delivers: deliver, counts };
+            known.pages.insert(number, page);
+        }
+        Ok(())
+    }
+
+    /// The server writes to a client. Says which sends it refuses.
+    pub fn written(
+        &mut self,
+        id: LinkId,
+        stream: Stream,
+        bytes: &Bytes,
+        server: &Server,
+        model: &mut Model,
+    ) -> Result<Vec<String>, Broken> {
+        let mut told = Vec::new();
+        let Some(known) = self.links.get_mut(&id) else { return Ok(told) };
+        for raw in frames(bytes)? {
+            match stream {
+                Stream::Control => told.extend(known.control(&raw, server, model)?),
+                Stream::Push => known.push(&raw, model)?,
+                Stream::Page(number) => known.page(number, &raw, model)?,
+                Stream::Acks => return Err("the server wrote to an acks stream".to_owned()),
+            }
+        }
+        Ok(told)
+    }
+}
+
+impl Known {
+    fn control(&mut self, raw: &RawFrame, server: &Server, model: &mut Model) -> Result<Option<String>, Broken> {
+        match raw.kind {
+            frame::Sent::TYPE => {
+                let frame::Sent { msgid, .. } = read(raw)?;
+                let (group, tag, _) = self.sends.remove(&raw.request).ok_or("a send was answered that nobody made")?;
+                model.answered_sent(tag, group, msgid)?;
+            }
+            frame::Error::TYPE => {
+                let error: frame::Error = read(raw)?;
+                let Some((group, tag, seq)) = self.sends.remove(&raw.request) else { return Ok(None) };
+                let comes_again = [Code::Conflict, Code::NeverStored, Code::Forgotten];
+                let code = Code::from_number(error.code);
+                let is_final = code.is_none_or(|code| !comes_again.contains(&code));
+                if code.is_some_and(|code| code.class() == Class::Permanent) && is_final {
+                    model.answered_refused(tag)?;
+                }
+                let name = code.map_or("a code of its own", Code::name);
+                return Ok(Some(format!("{} hears of its send {seq} to {group}: {name}", self.device)));
+            }
+            frame::Cursors::TYPE => {
+                let frame::Cursors { entries, .. } = read(raw)?;
+                for (group, cursor) in entries {
+                    let committed = server.cursor(group, self.user, self.device);
+                    model.answered_cursor(self.device, group, cursor, committed)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn push(&mut self, raw: &RawFrame, model: &mut Model) -> Result<(), Broken> {
+        match raw.kind {
+            frame::Push::TYPE => {
+                let frame::Push { batches, .. } = read(raw)?;
+                batches.into_iter().try_for_each(|batch| {
+                    let frame::PushBatch { gid, continues, covered_to, rows: bytes, .. } = batch;
+                    model.shown(self.device, gid, continues, covered_to, &rows(bytes)?, true)
+                })
+            }
+            frame::Heads::TYPE => {
+                let frame::Heads { entries, .. } = read(raw)?;
+                entries.into_iter().try_for_each(|(group, head)| model.told_head(self.device, group, head))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn page(&mut self, number: u64, raw: &RawFrame, model: &mut Model) -> Result<(), Broken> {
+        let Some(page) = self.pages.get_mut(&number) else { return Ok(()) };
+        match raw.kind {
+            frame::PageRows::TYPE => {
+                let frame::PageRows { rows: bytes, .. } = read(raw)?;
+                let rows = rows(bytes)?;
+                let (Some((first, _)), Some((last, _))) = (rows.first(), rows.last()) else {
+                    return Err("a frame of a page without rows".to_owned());
+                };
+                // A page to deliver begins where the listener stands, if that is lower than what was asked for.
+                if page.is_first && page.delivers && *first <= page.covered {
+                    page.covered = first.previous();
+                }
+                page.is_first = false;
+                model.shown(self.device, page.group, page.covered, *last, &rows, page.counts)?;
+                page.covered = *last;
+                Ok(())
+            }
+            frame::PageEnd::TYPE => {
+                let frame::PageEnd { covered_to, more, head, .. } = read(raw)?;
+                model.told_head(self.device, page.group, head)?;
+                if more == (covered_to >= head) {
+                    return Err(format!("a page of {} up to {covered_to} of {head} says more: {more}", page.group));
+                }
+                if covered_to > page.covered {
+                    model.shown(self.device, page.group, page.covered, covered_to, &[], page.counts)?;
+                }
+                self.pages.remove(&number);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Deliberately wrong builds: each is caught, from a pinned seed in seconds, and from any seeds within minutes.
+//!
+//! `GAGGLE_SIM_WRONG=N` looks for each among the seeds from N on, for two minutes at most, and says which seed found it after
+//! how long; with `GAGGLE_SIM_WRONG_NAME` for one of them. Where a change has shifted what seeds do, that is how to pin
+//! others.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use gaggle::proof::{self, Wrong};
+
+use crate::world::{self, Ran};
+use crate::{now, variable};
+
+/// How long a search takes at most.
+const SEARCH: Duration = Duration::from_secs(120);
+
+/// A seed that catches each.
+const PINNED: [(Wrong, u64); 18] = [
+    (Wrong::AnswerBeforeSync, 2),
+    (Wrong::ResendBeforeDurable, 25),
+    (Wrong::HeadBeforeDurable, 1),
+    (Wrong::NoDedup, 2),
+    (Wrong::DedupAfterAuthorisation, 3),
+    (Wrong::AckBeyondHanded, 9),
+    (Wrong::HandedByPagePlanned, 2),
+    (Wrong::IntervalOffByOne, 1),
+    (Wrong::FrameSkippedAtOpen, 2),
+    (Wrong::StaleFrameKept, 36),
+    (Wrong::RolledBackIndexKept, 30),
+    (Wrong::OverlayDroppedEarly, 2),
+    (Wrong::RelativeOp, 2),
+    (Wrong::PushWithGap, 2),
+    (Wrong::MsgidReused, 2),
+    (Wrong::OutboxDroppedEarly, 2),
+    (Wrong::CursorBeforeDurable, 2),
+    (Wrong::SendOvertakes, 2),
+];
+
+/// Runs a seed of a wrong build.
+fn run(wrong: Wrong, seed: u64) -> Ran {
+    proof::set(Some(wrong));
+    let ran = world::run(seed);
+    proof::set(None);
+    ran
+}
+
+/// Calls this for all of them, on all cores.
+fn on_all_cores<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
+    let next = AtomicU64::new(0);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(one) = all.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    work(one);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn each_wrong_build_is_caught_from_its_pinned_seed() {
+    let missed = Mutex::new(Vec::new());
+    on_all_cores(&PINNED, |(wrong, seed)| {
+        let began = now();
+        let words = match run(*wrong, *seed).failure {
+            Some(failure) => format!("{} after {} steps", failure.broken, failure.step),
+            None => {
+                missed.lock().unwrap().push(wrong.name());
+                "MISSED".to_owned()
+            }
+        };
+        eprintln!("{:<26} seed {seed:>6}, {:.1} s: {words}", wrong.name(), began.elapsed().as_secs_f64());
+    });
+    let missed = missed.into_inner().unwrap();
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+    let pinned: Vec<Wrong> = PINNED.iter().map(|(wrong, _)| *wrong).collect();
+    assert_eq!(pinned, Wrong::ALL, "each has its seed");
+}
+
+#[test]
+fn each_wrong_build_is_caught_from_any_seeds() {
+    let Some(first) = variable("GAGGLE_SIM_WRONG") else {
+        eprintln!("SKIPPED: set GAGGLE_SIM_WRONG=N to look for each wrong build among the seeds from N on");
+        return;
+    };
+    let name = std::env::var("GAGGLE_SIM_WRONG_NAME").ok();
+    let wanted = Wrong::ALL.into_iter().filter(|wrong| name.as_ref().is_none_or(|name| name == wrong.name()));
+    let missed: Vec<&str> = wanted.filter(|wrong| !search(*wrong, first)).map(Wrong::name).collect();
+    assert!(missed.is_empty(), "not caught: {missed:?}");
+}
+
+fn search(wrong: Wrong, first: u64) -> bool {
+    let began = now();
+    let (next, found) = (AtomicU64::new(first), AtomicBool::new(false));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !found.load(Ordering::Relaxed) && began.elapsed() < SEARCH {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(failure) = run(wrong, seed).failure else { continue };
+                    if !found.swap(true, Ordering::Relaxed) {
+                        let (tried, seconds) = (seed - first + 1, began.elapsed().as_secs_f64());
+                        eprintln!(
+                            "{:<26} {tried:>5} seeds, {seconds:>5.1} s: seed {seed}: {}",
+                            wrong.name(),
+                            failure.broken
+                        );
+                    }
+                }
+            });
+        }
+    });
+    if !found.load(Ordering::Relaxed) {
+        let tried = next.load(Ordering::Relaxed) - first;
+        eprintln!("{:<26} {tried:>5} seeds, {:>5.1} s: MISSED", wrong.name(), began.elapsed().as_secs_f64());
+    }
+    found.into_inner()
+}
