@@ -217,11 +217,10 @@ async fn accept_pushes(connection: Connection, events: mpsc::Sender<NetEvent>) {
 }
 
 async fn watch(live: Arc<Live>, events: mpsc::Sender<NetEvent>) {
-    let ended = match live.connection.closed().await {
-        // Whoever says goodbye hears nothing of it any more.
-        ConnectionError::LocallyClosed => given_up(&live.address),
-        reason => ended(&live.address, &reason),
-    };
+    let reason = live.connection.closed().await;
+    // Whoever says goodbye hears nothing of it any more.
+    let was_given_up = matches!(reason, ConnectionError::LocallyClosed);
+    let ended = if was_given_up { given_up(&live.address) } else { ended(&live.address, &reason) };
     // The engine may be gone already.
     drop(events.send(NetEvent::Closed(ended)).await);
 }
