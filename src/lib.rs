@@ -38,8 +38,12 @@
 //! | [`server`] | QUIC, threads, sessions, fan-out; translates between wire, core and store | decide |
 //! | [`client`] | the public library: connect, outbox, inbox, pages | know the server or the store |
 //! | [`cli`] | one file a command; one that prints | know frames or streams |
-//! | [`proof`] | deliberate faults and a clock to move, for tests alone | anything, in a release build |
+//! | [`proof`] | deliberate faults, a clock to move and chance from a seed, for tests alone | anything, in a release build |
 //! | [`config`], [`telemetry`] | settings from file, flags and environment; logs without secrets | |
+//!
+//! With the feature `proof`, which only tests switch on, `server::stepped` and `client::stepped` are a server and a client
+//! whose every step somebody else schedules: the same machines that threads and tasks loop over. `tests/sim` runs whole
+//! worlds of them from one seed.
 //!
 //! Dependencies point downwards only: `ids, limits, clock ← wire, core, disk ← store ← server ← cli`, and `wire, core,
 //! disk ← client ← cli`. `wire`, `core` and `store` never import one another. `tests/tidy.rs` holds all of this.
@@ -92,6 +96,8 @@
 //!   sync proves nothing about what the first one lost. Sends in doubt are answered *outcome unknown*; what their
 //!   device sends later waits for them, so that order holds. Connections are closed then: what they were told may be
 //!   less than what turned out to be kept, and coming back asks for everything anew.
+//! - **A refusal is synced before it is told**, and so is the mark that an item was handed out. An outcome of *stored* need
+//!   not be: sent again it ends in the same way. Both were found missing by simulation.
 //! - **A full disk is refused before deciding.** Below a mark of free space what grows gets `storage-full`, while acks,
 //!   leaves, removals and revocations go on from a reserve; below another nothing is taken, because a flush of the index
 //!   that fails for want of room would cost the index. The operator is warned well before. A ballast of 8 MB keeps room
