@@ -1,6 +1,6 @@
 //! What only proofs need: wrong builds that are switched on at run time, and a clock and chance that a simulator sets.
 //!
-//! Without the feature `proof`, which tests alone switch on, [`is`] is constantly false and the clock is the machine's:
+//! Without the feature `proof`, which tests alone switch on, `is` is constantly false and the clock is the machine's:
 //! nothing of this is in a release build.
 
 #[cfg(feature = "proof")]
@@ -81,7 +81,7 @@ impl Wrong {
         Wrong::SendOvertakes,
     ];
 
-    /// Its name in [`from_environment`]'s variable.
+    /// Its name in the environment variable `GAGGLE_WRONG`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
