@@ -8,7 +8,7 @@
 //!
 //! How much is read. Of every segment the name, the header, the length and the lsn of the first frame; of the newest
 //! ones, up to a bound, and of all that hold frames behind the recorded flush, every frame with its checksum and the form
-//! of its operations. So a start takes no longer the longer the history is. What stands inside of older segments is
+//! of its operations; and of all segments, where no frame can be read in those. So a start takes no longer the longer the history is. What stands inside of older segments is
 //! read whole by every rebuild of the index, before the old index is given up, and by `gaggle verify`.
 //!
 //! What no rule can see after an unclean stop: damage that takes the whole end of the log behind the last flush.
@@ -87,9 +87,12 @@ pub(crate) fn survey(
     options: LogOptions,
     on_segment: OnSegment<'_>,
 ) -> Result<Survey, StoreError> {
-    let mut survey = Survey::begin(disk, folder, options)?;
-    survey.look()?;
-    survey.read(on_segment)?;
+    let mut survey = Survey::read_of(disk, folder, options, on_segment)?;
+    if survey.end.0 < survey.whole_from {
+        // Not one frame could be read in them, so nothing says that the log ends where they begin.
+        let all = LogOptions { segments_checked: usize::MAX, ..options };
+        survey = Survey::read_of(disk, folder, all, on_segment)?;
+    }
     survey.check_reaches(options.flushed, "was flushed")?;
     Ok(survey)
 }
@@ -131,6 +134,18 @@ impl Survey {
     /// Whether every frame was read.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole_from == 0
+    }
+
+    fn read_of(
+        disk: &SharedDisk,
+        folder: &Path,
+        options: LogOptions,
+        on_segment: OnSegment<'_>,
+    ) -> Result<Survey, StoreError> {
+        let mut survey = Survey::begin(disk, folder, options)?;
+        survey.look()?;
+        survey.read(on_segment)?;
+        Ok(survey)
     }
 
     /// Lists the segments: from 1, without a gap.

@@ -670,6 +670,21 @@ fn damage_inside_an_old_segment_is_found_by_who_reads_all_and_by_nobody_else() {
 }
 
 #[test]
+fn where_no_frame_can_be_read_in_the_newest_segments_the_log_ends_before_them_and_goes_on_there() {
+    let (disk, bounded) = long_log();
+    for segment in 38..=40 {
+        overwrite(&disk, segment, frame_offsets(&disk, segment)[0] + 45, &[1]);
+        overwrite(&disk, segment, frame_offsets(&disk, segment)[1] + 45, &[1]);
+    }
+    let error = look(&disk, bounded).err().unwrap();
+    assert!(error.to_string().contains("00000037.log") && error.class() == StoreErrorClass::Damaged, "{error}");
+    let survey = look(&disk, LogOptions { flushed: Lsn::new(74), ..bounded }).unwrap();
+    assert_eq!((survey.last, survey.is_whole()), (Lsn::new(74), true));
+    commit(&mut survey.settle().unwrap().writer().unwrap(), 75..=76, 100);
+    assert_eq!(reopen(&disk).unwrap().numbers, (1..=76).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_header_a_length_a_name_and_a_first_frame_of_an_old_segment_are_checked_at_every_start() {
     let plants: [fn(&SimulatedDisk); 4] = [
         |disk| overwrite(disk, 7, 20, &[1]),
