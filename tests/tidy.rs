@@ -29,6 +29,7 @@ const TOP: &[&str] = &[
     "proof",
     "server",
     "store",
+    "sync",
     "telemetry.rs",
     "wire",
 ];
@@ -42,10 +43,11 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ("wire", &["ids", "limits"]),
     ("core", &["ids", "limits", "proof"]),
     ("disk", &["ids", "limits", "clock"]),
-    ("store", &["ids", "limits", "clock", "disk", "proof"]),
+    ("sync", &[]),
+    ("store", &["ids", "limits", "clock", "disk", "proof", "sync"]),
     ("telemetry", &["ids", "limits", "clock"]),
     ("config", &["ids", "limits", "wire", "core", "telemetry"]),
-    ("server", &["ids", "limits", "clock", "wire", "core", "disk", "store", "telemetry", "config", "proof"]),
+    ("server", &["ids", "limits", "clock", "wire", "core", "disk", "store", "telemetry", "config", "proof", "sync"]),
     ("client", &["ids", "limits", "clock", "wire", "core", "disk", "proof"]),
     (
         "cli",

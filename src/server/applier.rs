@@ -5,8 +5,7 @@
 //! writer waits too. A failure is doubt about the index, and the end of this thread; one that hangs is left behind.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock;
@@ -15,6 +14,7 @@ use crate::server::applying::{Applying, End, weight};
 use crate::server::watchdog::Watchdog;
 use crate::store::applier::ApplyError;
 use crate::store::log::Frame;
+use crate::sync::{Builder, Condvar, JoinHandle, Mutex, MutexGuard};
 
 /// How often who waits for the applier looks whether the index is in doubt, so that the wait is in vain.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -101,7 +101,7 @@ impl Frames {
         let queue = Arc::new(Queue { bytes_max, ..Queue::default() });
         let watchdog = Arc::clone(applying.watchdog());
         let ended = Ended { queue: Arc::clone(&queue), watchdog: Arc::clone(&watchdog) };
-        let thread = std::thread::Builder::new().name("applier".to_owned());
+        let thread = Builder::new().name("applier".to_owned());
         let thread = thread.spawn(move || run(applying, &ended))?;
         Ok(Frames { queue, watchdog, thread })
     }

@@ -5,13 +5,14 @@
 //! the log, which has all that was answered.
 
 use std::fmt::Display;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::watch;
 use tracing::{error, warn};
 
 use crate::store::applier::Record;
+use crate::sync::{AtomicBool, Builder, Mutex};
 
 /// Who records a doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,13 +82,14 @@ impl Doubt {
 
     /// The index cannot be trusted any more: says why, the first time.
     pub(crate) fn raise(&self, why: &dyn Display) {
+        // Before anybody is told: who is told asks this next.
+        self.raised.store(true, Ordering::Release);
         let first = self.why.send_if_modified(|said| {
             let first = said.is_none();
             said.get_or_insert_with(|| why.to_string());
             first
         });
         if first {
-            self.raised.store(true, Ordering::Release);
             error!(failure = %why, "the index is in doubt: the server ends, and rebuilds it from the log when it starts again");
             self.write_down();
         }
@@ -140,7 +142,7 @@ impl Doubt {
             Recording::ByHand => return body(),
             Recording::ByThread => {}
         }
-        if let Err(failure) = std::thread::Builder::new().name("doubt".to_owned()).spawn(body) {
+        if let Err(failure) = Builder::new().name("doubt".to_owned()).spawn(body) {
             error!(error = %failure, "the doubt about the index could not be recorded: no thread starts");
             self.recorded.send_replace(true);
         }

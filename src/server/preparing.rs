@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tracing::{error, warn};
 
 use crate::store::log::Preparer;
+use crate::sync::{Builder, JoinHandle};
 
 /// How often the thread looks whether it should end; also how long it rests after a failure.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -23,7 +23,7 @@ impl Preparing {
     pub(crate) fn start(preparer: Preparer) -> std::io::Result<Preparing> {
         let ended = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&ended);
-        let thread = std::thread::Builder::new().name("preparer".to_owned()).spawn(move || run(&preparer, &told))?;
+        let thread = Builder::new().name("preparer".to_owned()).spawn(move || run(&preparer, &told))?;
         Ok(Preparing { ended, thread })
     }
 

@@ -5,7 +5,7 @@
 //! so that it can't combine an authorisation from before a commit with rows from after it. The writer holds the write
 //! lock only to publish a batch.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError};
 
 use crate::core::rows::Write;
 use crate::core::tables::Tables;
@@ -14,6 +14,7 @@ use crate::store::engine::Engine;
 use crate::store::log::Frame;
 use crate::store::memory::MemoryEngine;
 use crate::store::overlay::Overlay;
+use crate::sync::{RwLock, RwLockReadGuard};
 
 /// What is published together.
 pub(crate) struct Published {

@@ -7,7 +7,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 
@@ -15,6 +15,7 @@ use crate::ids::Lsn;
 use crate::store::engine::Op;
 use crate::store::log::Frame;
 use crate::store::tree::Tree;
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// A value that was put, or none where the key was removed.
 pub type Change = Option<Bytes>;

@@ -20,6 +20,7 @@ use crate::store::index::{self, SledIndex};
 use crate::store::memory::MemoryIndex;
 
 mod room;
+mod threads;
 mod wrong;
 
 const NOW: u64 = 1_000_000;

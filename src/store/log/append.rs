@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::disk::{File, Lock, SharedDisk};
@@ -16,6 +16,7 @@ use crate::store::error::StoreError;
 use crate::store::format::StoreId;
 use crate::store::log::frame::{self, Head};
 use crate::store::log::segment::{SEGMENT_HEAD_BYTES, Segment};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Where segments are made, and how large.
 #[derive(Debug, Clone)]
