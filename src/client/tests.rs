@@ -420,16 +420,18 @@ fn by_position_every_item_comes_exactly_once_across_crashes() {
                     0 | 1 => {
                         let group = (GroupId::new(7), Kept { end: MessageId::new(next + 1), acked: MessageId::ZERO });
                         file.store(vec![item(next), item(next + 1)], &[group]).unwrap();
+                        file.sync().unwrap();
                         next += 2;
                     }
                     2 => {
                         let handed: Vec<_> = file.after(position).cloned().collect();
+                        file.hand(handed.last().map_or(position, |stored| stored.number)).unwrap();
+                        file.sync().unwrap();
                         for stored in handed {
                             // The application takes item and position in one transaction of its own.
                             kept.push(msgid(&stored.what));
                             position = stored.number;
                         }
-                        file.hand(position).unwrap();
                     }
                     _ => drop(file.ack(position).unwrap()),
                 }
@@ -473,6 +475,7 @@ fn a_damaged_inbox_begins_anew_under_another_name_and_says_so() {
     let disk = SimulatedDisk::new();
     let (mut file, _) = inbox(&disk);
     file.store(vec![item(1), item(2)], &[]).unwrap();
+    file.sync().unwrap();
     file.store(vec![item(3)], &[]).unwrap();
     let name = file.name();
     let mut bytes = bytes_of(&disk, "inbox");
