@@ -179,6 +179,14 @@ impl Small {
         std::os::unix::fs::symlink(disk.path().join("data"), home.data()).unwrap();
         fs::create_dir(disk.path().join("data")).unwrap();
         home.start().await;
+        // Before the load, which may be through with the room for it in a moment.
+        let ballast = disk.path().join("data").join(BALLAST_NAME);
+        soon("the ballast", async {
+            while !ballast.exists() {
+                tokio::time::sleep(LOOK).await;
+            }
+        })
+        .await;
         let ada = home.operator().await;
         let mut raw = ada.call(home.address()).await;
         let group = raw_group(&mut raw, "team", 1).await;
@@ -308,12 +316,6 @@ async fn on_a_small_disk_that_fills_up_under_load_nothing_that_was_answered_is_l
     let data = small.disk.path().join("data");
     let ballast = data.join(BALLAST_NAME);
     small.ledger.reaches(300 * rounds(1)).await;
-    soon("the ballast", async {
-        while !ballast.exists() {
-            tokio::time::sleep(LOOK).await;
-        }
-    })
-    .await;
     told("load", &small);
 
     // Filled by another program almost to the mark, and by the load beyond it.
