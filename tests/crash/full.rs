@@ -1,11 +1,12 @@
 //! A disk that is full: a simulated one under a server in this process, and a small file system of its own under the real
 //! program. Sends are refused before they are decided, everything else goes on, and nothing that was answered is lost.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use gaggle::ids::GroupId;
 use gaggle::limits;
@@ -263,17 +264,17 @@ impl Small {
         reader.close().await;
     }
 
-    /// Waits until the index is flushed and nothing is left to flush. There is a frame to flush: an ack.
+    /// Waits until nothing was written for longer than it takes for an index to count as idle: it is flushed then, and
+    /// opened anew where that was due.
     async fn comes_to_rest(&self) {
-        let record = self.disk.path().join("data/flushed");
-        let before = fs::read(&record).unwrap();
-        self.acks(50).await;
-        let flushed = async {
-            while fs::read(&record).unwrap() == before {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        soon("the flush of an index that is idle", flushed).await;
+        let look = Duration::from_millis(100);
+        let (mut quiet, mut last) = (Duration::ZERO, BTreeMap::new());
+        while quiet < Duration::from_millis(limits::INDEX_IDLE_MS) + 20 * look {
+            tokio::time::sleep(look).await;
+            let now = written(&self.disk.path().join("data"));
+            quiet = if now == last { quiet + look } else { Duration::ZERO };
+            last = now;
+        }
     }
 
     /// Waits until everything is refused, whoever asks.
@@ -286,6 +287,20 @@ impl Small {
             }
         }
     }
+}
+
+/// When each file in a folder and those below it was last written.
+fn written(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.metadata() {
+            Ok(known) if known.is_dir() => found.extend(written(&entry.path())),
+            Ok(known) => drop(found.insert(entry.path(), known.modified().unwrap())),
+            // Gone since it was listed.
+            Err(_) => {}
+        }
+    }
+    found
 }
 
 /// MB of the files in a folder and those below it.
@@ -336,10 +351,10 @@ async fn on_a_small_disk_that_fills_up_under_load_nothing_that_was_answered_is_l
     told("freed", &small);
 
     // Filled to the last byte by another program, though not in the middle of a flush, which would cost the index.
-    small.disk.fill(limits::ROOM_FULL_BYTES - MB);
-    small.settles().await;
+    small.life.send_replace(Life::Down);
     small.comes_to_rest().await;
     small.disk.fill(0);
+    small.life.send_replace(Life::Up);
     small.says("the disk is full to the last", 1).await;
     small.settles().await;
     small.check().await;
