@@ -1,6 +1,8 @@
 //! Chance, from one seed: each kind of decision and of fault has a generator of its own, so that a new kind, or another
 //! rate of one, does not shift what the others do.
 
+use std::collections::BTreeMap;
+
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -61,44 +63,27 @@ pub enum Kind {
     Rude,
 }
 
-impl Kind {
-    /// Those that are faults.
-    pub const FAULTS: [Kind; 19] = [
-        Kind::Loss,
-        Kind::Cut,
-        Kind::Late,
-        Kind::Twice,
-        Kind::ServerPower,
-        Kind::ServerKill,
-        Kind::ServerStop,
-        Kind::OpenPower,
-        Kind::StepPower,
-        Kind::ClientPower,
-        Kind::ClientKill,
-        Kind::WriteError,
-        Kind::SyncError,
-        Kind::Slow,
-        Kind::Full,
-        Kind::IndexError,
-        Kind::IndexStall,
-        Kind::ClockJump,
-        Kind::Rude,
-    ];
-    const COUNT: usize = Kind::Rude as usize + 1;
+/// All generators of one run: one for each kind, made when it is first asked.
+pub struct Chance {
+    seed: u64,
+    generators: BTreeMap<Kind, StdRng>,
 }
-
-/// All generators of one run.
-pub struct Chance(Vec<StdRng>);
 
 impl Chance {
     /// The generators that belong to this seed.
     pub fn new(seed: u64) -> Chance {
-        let generator = |kind: usize| StdRng::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ kind as u64);
-        Chance((0..Kind::COUNT).map(generator).collect())
+        Chance { seed, generators: BTreeMap::new() }
     }
 
+    /// What a generator begins with follows from its name, not from its place among the others.
     fn of(&mut self, kind: Kind) -> &mut StdRng {
-        &mut self.0[kind as usize]
+        let seed = self.seed;
+        self.generators.entry(kind).or_insert_with(|| {
+            let name = format!("{kind:?}").bytes().fold(seed, |mixed, byte| {
+                (mixed ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+            });
+            StdRng::seed_from_u64(name)
+        })
     }
 
     /// Whether something of this probability happens.
