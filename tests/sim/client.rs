@@ -180,18 +180,11 @@ impl Client {
         model: &mut Model,
     ) -> Result<bool, Broken> {
         let Some(process) = &mut self.process else { return Ok(false) };
-        match process.queue(group, tag, text) {
-            Ok(seq) => {
-                self.tags.insert(seq, tag);
-                model.queued(self.device, group, tag, order, true)?;
-                Ok(true)
-            }
-            Err(_) => {
-                // Whether it is in the outbox nobody can tell.
-                model.queued(self.device, group, tag, order, false)?;
-                Ok(false)
-            }
-        }
+        // Where that fails nobody can tell whether it is in the outbox.
+        let queued = process.queue(group, tag, text);
+        model.queued(self.device, group, tag, order, queued.is_ok())?;
+        self.tags.extend(queued.as_ref().ok().map(|seq| (*seq, tag)));
+        Ok(queued.is_ok())
     }
 
     /// The application takes events.
@@ -199,14 +192,15 @@ impl Client {
         let Some(process) = &mut self.process else { return Ok(Vec::new()) };
         let mut told = Vec::new();
         for event in process.take_events(max) {
-            told.push(self.event(event, model)?);
+            told.extend(self.event(event, model)?);
         }
         Ok(told)
     }
 
-    fn event(&mut self, event: Event, model: &mut Model) -> Result<String, Broken> {
+    /// Says what it was, where that is worth telling.
+    fn event(&mut self, event: Event, model: &mut Model) -> Result<Option<String>, Broken> {
         let device = self.device;
-        Ok(match event {
+        Ok(Some(match event {
             Event::Item(Received { position, seen_before, item }) => {
                 let (group, msgid) = (item.group, item.msgid);
                 let again = (seen_before && !self.keeps_position) || self.has_lost_inbox;
@@ -221,7 +215,7 @@ impl Client {
                 let words = format!("{device} is told of its send {seq}");
                 if let Some(tag) = self.tags.get(&seq) {
                     match outcome {
-                        Outcome::Sent { group, msgid, .. } => model.told_sent(*tag, group, msgid)?,
+                        Outcome::Sent { group, msgid, .. } => model.answered_sent(*tag, group, msgid)?,
                         Outcome::Refused(_) => model.told_refused(*tag)?,
                         Outcome::Unknown => {
                             return Err(format!("{device} is told that nobody knows of its send {seq}"));
@@ -251,8 +245,8 @@ impl Client {
             Event::Ended(error) => return Err(format!("{device} has ended for good: {error}")),
             Event::Connected(_) => format!("{device} is connected"),
             Event::Disconnected { cause, .. } => format!("{device} has no connection: {cause}"),
-            Event::Head { .. } | Event::Membership { .. } | Event::Device { .. } => String::new(),
-        })
+            Event::Head { .. } | Event::Membership { .. } | Event::Device { .. } => return Ok(None),
+        }))
     }
 
     /// The application puts what it was handed in a safe place, and acknowledges it.

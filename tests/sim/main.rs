@@ -38,7 +38,7 @@ use crate::story::Failure;
 use crate::world::World;
 
 /// Seeds of a default run: about two minutes on two cores.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 600;
 
 /// What a number of runs were.
 #[derive(Debug, Default)]
@@ -58,6 +58,16 @@ fn variable(name: &str) -> Option<u64> {
 fn now() -> Instant {
     #[allow(clippy::disallowed_methods, reason = "how long the runs may take is real time")]
     Instant::now()
+}
+
+/// Does this on every core at once, until each has come to its end.
+fn on_all_cores(work: impl Fn() + Sync) {
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(&work);
+        }
+    });
 }
 
 /// Runs seeds from `first` on, on all cores, until so many are done, the time is over, or `failures_max` have failed.
@@ -81,12 +91,7 @@ fn run(first: u64, count: u64, until: Option<Instant>, failures_max: usize) -> R
             }
         }
     };
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
+    on_all_cores(work);
     let failures = failures.into_inner().unwrap();
     Runs { seeds: seeds.into_inner(), steps: steps.into_inner(), elapsed: began.elapsed(), failures }
 }

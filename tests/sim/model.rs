@@ -85,7 +85,7 @@ impl History {
     }
 
     /// Everything that a user may see above this msgid.
-    fn visible(&self, user: UserId, after: MessageId) -> impl Iterator<Item = MessageId> + '_ {
+    fn visible(&self, user: UserId, after: MessageId) -> impl DoubleEndedIterator<Item = MessageId> + '_ {
         let stays = self.stays.get(&user);
         let sees = move |msgid: MessageId| {
             let within = |(first, last): &(MessageId, Option<MessageId>)| {
@@ -211,7 +211,7 @@ impl Model {
     /// The last item that a user may see.
     pub fn visible_head(&self, user: UserId, group: GroupId) -> MessageId {
         let history = self.groups.get(&group);
-        history.and_then(|history| history.visible(user, MessageId::ZERO).last()).unwrap_or(MessageId::ZERO)
+        history.and_then(|history| history.visible(user, MessageId::ZERO).next_back()).unwrap_or(MessageId::ZERO)
     }
 
     // ---- what senders are told --------------------------------------------------------------------------------------
@@ -225,18 +225,13 @@ impl Model {
         if self.sends.insert(tag, send).is_some() { Err("a tag was drawn twice".to_owned()) } else { Ok(()) }
     }
 
-    /// The server answers that a send is stored.
+    /// The server answers that a send is stored, or an application is told.
     pub fn answered_sent(&self, tag: Tag, group: GroupId, msgid: MessageId) -> Result<(), Broken> {
         match self.groups.get(&group).and_then(|history| history.item(msgid)) {
             None => Err(format!("a send was answered as {group} {msgid} before that is committed")),
             Some(item) if item.tag != tag => Err(format!("a send was answered as {group} {msgid}, which is another")),
             Some(_) => Ok(()),
         }
-    }
-
-    /// An application is told that a send is stored.
-    pub fn told_sent(&self, tag: Tag, group: GroupId, msgid: MessageId) -> Result<(), Broken> {
-        self.answered_sent(tag, group, msgid)
     }
 
     /// The server answers that a send is refused for good.

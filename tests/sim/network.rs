@@ -184,10 +184,13 @@ impl Network {
         self.sweep(id);
     }
 
-    /// A client's process is gone: a connection of which the server has heard nothing yet never comes to be, as that takes
-    /// two.
-    pub fn owner_is_gone(&mut self, owner: usize) {
-        self.links.retain(|_, link| link.owner != owner || link.accepted);
+    /// A client's process is gone: a connection that the server does not serve yet never comes to be, as that takes two.
+    /// Says which these are.
+    pub fn owner_is_gone(&mut self, owner: usize, is_served: impl Fn(LinkId) -> bool) -> Vec<LinkId> {
+        let begun = |(id, link): (&LinkId, &Link)| (link.owner == owner && !is_served(*id)).then_some(*id);
+        let begun: Vec<LinkId> = self.links.iter().filter_map(begun).collect();
+        self.links.retain(|id, _| !begun.contains(id));
+        begun
     }
 
     /// The server has let go of it.
@@ -200,8 +203,11 @@ impl Network {
         self.sweep(id);
     }
 
+    /// Forgets a connection that neither end has any more.
     fn sweep(&mut self, id: LinkId) {
-        self.links.retain(|other, link| *other != id || link.client.is_some() || !link.server_gone);
+        if self.links.get(&id).is_some_and(|link| link.client.is_none() && link.server_gone) {
+            self.links.remove(&id);
+        }
     }
 }
 

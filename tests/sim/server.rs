@@ -18,7 +18,7 @@ use gaggle::wire::code::Code;
 
 use crate::chance::{Chance, Kind};
 use crate::model::Broken;
-use crate::network::{LinkId, Stream};
+use crate::network::{LinkId, Packet, Stream};
 use crate::plan::Plan;
 
 pub use gaggle::server::stepped::Work;
@@ -29,14 +29,8 @@ const COMMAND_STEPS_MAX: u64 = 1_000;
 
 /// What the server writes to a connection.
 pub enum Out {
-    /// On its control stream.
-    Control(Bytes),
-    /// On its push stream.
-    Push(Bytes),
-    /// On a request stream.
-    Page(u64, Bytes),
-    /// A request stream has ended.
-    PageDone(u64),
+    /// On a stream.
+    Packet(Stream, Packet),
     /// The connection is closed, with this code.
     Closed(u16),
 }
@@ -60,8 +54,6 @@ pub struct Server {
     slow_until: u64,
     /// The disk is full until then.
     full_until: Option<u64>,
-    /// The power goes at some change of the disk.
-    loses_power: bool,
     is_stopping: bool,
     /// The store was opened anew, or may have been: what it holds has to be compared.
     pub reopened: bool,
@@ -101,7 +93,6 @@ impl Server {
             stalls_until: 0,
             slow_until: 0,
             full_until: None,
-            loses_power: false,
             is_stopping: false,
             reopened: false,
             founder: UserId::ZERO,
@@ -116,10 +107,7 @@ impl Server {
             self.cut_power_after(changes);
         }
         let node = Node::open(&self.setup).map_err(|error| error.to_string())?;
-        if dies_after.is_some() {
-            // It got through: what is left to it of its changes goes on.
-            self.loses_power = true;
-        }
+        // Where it got through, what is left to it of its changes goes on.
         self.node = Some(node);
         Ok(())
     }
@@ -137,12 +125,11 @@ impl Server {
     /// From here on its disk takes only so many changes more.
     pub fn cut_power_after(&mut self, changes: u64) {
         self.disk.stop_after(changes);
-        self.loses_power = true;
     }
 
     /// Whether its disk has taken its last change.
     pub fn has_lost_power(&self) -> bool {
-        self.loses_power && self.disk.has_stopped()
+        self.disk.has_stopped()
     }
 
     /// Its machine loses its power.
@@ -179,7 +166,6 @@ impl Server {
 
     fn comes_back(&mut self) {
         self.setup.disk = Arc::new(self.disk.clone());
-        self.loses_power = false;
         self.is_stopping = false;
         self.index_is_struck = false;
         (self.stalls_until, self.slow_until) = (0, 0);
@@ -353,6 +339,12 @@ impl Server {
         }
     }
 
+    /// Whether it knows who a connection is.
+    pub fn is_served(&self, link: LinkId) -> bool {
+        let conn = self.conns.get(&link);
+        self.node.as_ref().zip(conn).is_some_and(|(node, conn)| node.device(*conn).is_some())
+    }
+
     /// It notices that a client is gone.
     pub fn gone(&mut self, link: LinkId) {
         let Some(conn) = self.conns.remove(&link) else { return };
@@ -369,20 +361,20 @@ impl Server {
         let mut written = Vec::new();
         for (conn, out) in node.take_written() {
             let Some(link) = self.links.get(&conn).copied() else { continue };
-            written.push((
-                link,
-                match out {
-                    Written::Control(bytes) => Out::Control(bytes),
-                    Written::Push(bytes) => Out::Push(bytes),
-                    Written::Page(number, bytes) => Out::Page(number, bytes),
-                    Written::PageDone(number) | Written::PageReset(number, _) => Out::PageDone(number),
-                    Written::Closed(code) => {
-                        self.links.remove(&conn);
-                        self.conns.remove(&link);
-                        Out::Closed(code.number())
-                    }
-                },
-            ));
+            let out = match out {
+                Written::Control(bytes) => Out::Packet(Stream::Control, Packet::Frame(bytes)),
+                Written::Push(bytes) => Out::Packet(Stream::Push, Packet::Frame(bytes)),
+                Written::Page(number, bytes) => Out::Packet(Stream::Page(number), Packet::Frame(bytes)),
+                Written::PageDone(number) | Written::PageReset(number, _) => {
+                    Out::Packet(Stream::Page(number), Packet::End)
+                }
+                Written::Closed(code) => {
+                    self.links.remove(&conn);
+                    self.conns.remove(&link);
+                    Out::Closed(code.number())
+                }
+            };
+            written.push((link, out));
         }
         written
     }
@@ -419,9 +411,13 @@ impl Server {
             .collect()
     }
 
+    /// The index can be read, whatever has just struck it: what it holds is looked at, not how it fails.
+    pub fn let_index_be_read(&self) {
+        self.index.engine().heal();
+    }
+
     /// Every item of a group, as the founder reads it.
     pub fn items(&self, group: GroupId) -> Result<Vec<Bytes>, Broken> {
-        self.index.engine().heal();
         let Some(node) = &self.node else { return Ok(Vec::new()) };
         let seen = node.read(self.founder, group, MessageId::ZERO);
         let seen = seen.map_err(|code| format!("the founder cannot read {group}: {code}"))?;

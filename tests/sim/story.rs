@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use bytes::Bytes;
-
 /// Happenings that are remembered in words.
 const REMEMBERED: usize = 400;
 /// Of them, those that a failure prints.
@@ -37,9 +35,8 @@ impl Story {
     }
 
     /// The next step begins.
-    pub fn step(&mut self) -> u64 {
+    pub fn step(&mut self) {
         self.step += 1;
-        self.step
     }
 
     /// Something happened.
@@ -57,11 +54,6 @@ impl Story {
         for byte in bytes.iter().chain(&[0xff]) {
             self.digest = (self.digest ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
-    }
-
-    /// A frame travelled.
-    pub fn frame(&mut self, frame: &Bytes) {
-        self.mix(frame);
     }
 
     /// What two runs of one seed have in common.

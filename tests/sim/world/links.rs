@@ -51,7 +51,7 @@ impl World {
 
     pub(super) fn arrive_up(&mut self, id: LinkId, stream: Stream) -> Result<(), Broken> {
         let Some(Packet::Frame(bytes)) = self.network.take(id, Way::Up, stream) else { return Ok(()) };
-        self.story.frame(&bytes);
+        self.story.mix(&bytes);
         if !self.network.link(id).is_some_and(|link| link.accepted) {
             self.tell(format_args!("link {id}: its first words arrive"));
             let is_there = self.server.connect(id);

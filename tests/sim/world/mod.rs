@@ -22,12 +22,14 @@ use crate::errand::{Done, Errand};
 use crate::model::{Broken, Model};
 use crate::network::{Arrival, LinkId, Network, Packet, Stream, Way};
 use crate::plan::Plan;
-use crate::server::{Server, Work};
+use crate::server::{Out, Server, Work};
 use crate::story::{Failure, Story};
 use crate::wire::Wire;
 
 /// Steps that may pass, once the faults have stopped, in which nothing is committed or handed to anybody.
 const STUCK_STEPS_MAX: u64 = 20_000;
+/// The clock of day at the beginning, in ms since 1970.
+const DAY_MS: u64 = 1_700_000_000_000;
 /// The longest jump of the clock that passes without anything to do, in ms.
 const IDLE_MS_MAX: u64 = 10_000;
 
@@ -118,7 +120,7 @@ impl World {
         let mut chance = Chance::new(seed);
         let plan = Plan::of(&mut chance);
         proof::time::release();
-        proof::time::set(0, 1_700_000_000_000);
+        proof::time::set(0, DAY_MS);
         proof::chance::swap(Some(proof::chance::Source::new(seed)));
         World {
             seed,
@@ -136,7 +138,7 @@ impl World {
             errand: None,
             enrolled: 0,
             elapsed_ms: 0,
-            day_ms: 1_700_000_000_000,
+            day_ms: DAY_MS,
             sent: 0,
         }
     }
@@ -158,7 +160,7 @@ impl World {
 
     fn step(&mut self) -> Result<(), Broken> {
         self.story.step();
-        self.strike()?;
+        self.strike();
         let next = self.choose();
         self.act(next)?;
         self.after()

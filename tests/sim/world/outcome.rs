@@ -43,13 +43,9 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn written(&mut self, id: LinkId, out: crate::server::Out) -> Result<(), Broken> {
-        use crate::server::Out;
+    pub(super) fn written(&mut self, id: LinkId, out: Out) -> Result<(), Broken> {
         let (stream, packet) = match out {
-            Out::Control(bytes) => (Stream::Control, Packet::Frame(bytes)),
-            Out::Push(bytes) => (Stream::Push, Packet::Frame(bytes)),
-            Out::Page(number, bytes) => (Stream::Page(number), Packet::Frame(bytes)),
-            Out::PageDone(number) => (Stream::Page(number), Packet::End),
+            Out::Packet(stream, packet) => (stream, packet),
             Out::Closed(code) => {
                 self.tell(format_args!("link {id}: the server closes it with {code}"));
                 let at = self.delay();
@@ -63,7 +59,7 @@ impl World {
             }
         };
         if let Packet::Frame(bytes) = &packet {
-            self.story.frame(bytes);
+            self.story.mix(bytes);
             for words in self.wire.written(id, stream, bytes, &self.server, &mut self.model)? {
                 self.tell(format_args!("{words}"));
             }

@@ -76,7 +76,7 @@ impl World {
 
     pub(super) fn application(&mut self, index: usize) -> Result<(), Broken> {
         let told = self.clients[index].take(self.chance.between(Kind::Traffic, 1, 4) as usize, &mut self.model)?;
-        for words in told.iter().filter(|words| !words.is_empty()) {
+        for words in &told {
             self.tell(format_args!("{words}"));
         }
         if self.chance.hits(Kind::Traffic, 0.7) {

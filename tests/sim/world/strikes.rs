@@ -13,7 +13,7 @@ impl World {
     }
 
     /// The faults of this step.
-    pub(super) fn strike(&mut self) -> Result<(), Broken> {
+    pub(super) fn strike(&mut self) {
         if self.hits(Kind::Cut) {
             let links: Vec<LinkId> = self.network.links().map(|(id, _)| id).collect();
             if !links.is_empty() {
@@ -34,9 +34,8 @@ impl World {
         self.strike_clients();
         self.strike_rudely();
         if self.server.is_up() {
-            self.strike_server()?;
+            self.strike_server();
         }
-        Ok(())
     }
 
     pub(super) fn strike_clients(&mut self) {
@@ -68,7 +67,10 @@ impl World {
         let device = self.clients[index].device;
         self.tell(format_args!("{device} {how}"));
         self.clients[index].starts_at = self.elapsed_ms + self.chance.scaled(kind, 1, 5_000);
-        self.network.owner_is_gone(index);
+        let server = &self.server;
+        for id in self.network.owner_is_gone(index, |id| server.is_served(id)) {
+            self.server.gone(id);
+        }
         let links: Vec<LinkId> =
             self.network.links().filter(|(_, link)| link.client == Some(index)).map(|(id, _)| id).collect();
         for id in links {
@@ -107,7 +109,7 @@ impl World {
         self.network.send(id, Way::Up, Stream::Acks, at, Packet::Frame(frame));
     }
 
-    pub(super) fn strike_server(&mut self) -> Result<(), Broken> {
+    pub(super) fn strike_server(&mut self) {
         for kind in [Kind::WriteError, Kind::SyncError, Kind::Slow, Kind::Full, Kind::IndexError, Kind::IndexStall] {
             if self.hits(kind)
                 && let Some(words) = self.server.fault(kind, &mut self.chance, self.elapsed_ms)
@@ -132,7 +134,6 @@ impl World {
             self.tell(format_args!("the server is to stop"));
             self.server.begin_stop();
         }
-        Ok(())
     }
 
     /// The server's process is gone: its connections are, and it starts again some time.
@@ -178,6 +179,7 @@ impl World {
         groups.extend(known);
         groups.sort_unstable();
         groups.dedup();
+        self.server.let_index_be_read();
         for group in groups {
             let found = self.server.items(group)?;
             self.model.reopened(group, &found)?;
