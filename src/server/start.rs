@@ -337,14 +337,16 @@ async fn doubt_is_recorded(watchdog: &Watchdog) {
     }
 }
 
-/// Closes the index, on a thread of its own: what is left to flush may hang as any work on it may, and is doubt then.
-/// Only once it is closed nothing is written to its files any more.
+/// Closes the index and records how it was left, on a thread of its own: what is left to flush and to sync may hang as
+/// any work on it may, and is doubt then. Only once it is closed nothing is written to its files any more.
 async fn close_index(view: &View, watchdog: &Arc<Watchdog>, index: Arc<dyn Index>) {
     let (alive, mut closed) = mpsc::channel(1);
     let (engine, guard) = (view.take_engine(), Arc::clone(watchdog));
     let close = move || {
-        guard.applier.during(Work::Closing, || drop(engine));
-        guard.doubt.at_rest(index.rest());
+        guard.applier.during(Work::Closing, || {
+            drop(engine);
+            guard.doubt.at_rest(index.rest());
+        });
     };
     if let Err(error) = thread("closing", alive, close) {
         warn!(%error, "the index was closed without a watch");
@@ -422,8 +424,33 @@ mod tests {
     use super::*;
     use crate::core::tables::Tables;
     use crate::ids::Lsn;
+    use crate::store::engine::{Engine, EngineError};
     use crate::store::faulty::{Fault, FaultyEngine};
+    use crate::store::format::StoreId;
     use crate::store::memory::MemoryIndex;
+
+    /// An index that works, but whose files the disk never makes durable.
+    struct NeverAtRest;
+
+    impl Index for NeverAtRest {
+        fn rest(&self) -> Option<u64> {
+            loop {
+                std::thread::park();
+            }
+        }
+
+        fn open(&self, _store: StoreId) -> Result<Option<Arc<dyn Engine>>, EngineError> {
+            Ok(None)
+        }
+
+        fn begin(&self, _store: StoreId) -> Result<Arc<dyn Engine>, EngineError> {
+            Ok(Arc::new(FaultyEngine::new()))
+        }
+
+        fn remove_old(&self) -> Result<(), EngineError> {
+            Ok(())
+        }
+    }
 
     #[tokio::test]
     async fn an_index_that_hangs_while_it_is_closed_is_in_doubt() {
@@ -439,5 +466,15 @@ mod tests {
             close_index(&view, &watchdog, Arc::new(MemoryIndex)).await;
             assert_eq!(watchdog.doubt.is_raised(), hangs);
         }
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_once_the_index_is_closed_is_doubt_and_holds_up_no_stop() {
+        let view = View::new(Tables::new(), Arc::new(FaultyEngine::new()), Lsn::ZERO);
+        let watchdog = Watchdog::new(Duration::from_millis(200));
+        tokio::spawn(Arc::clone(&watchdog).run());
+        let closing = close_index(&view, &watchdog, Arc::new(NeverAtRest));
+        tokio::time::timeout(Duration::from_secs(60), closing).await.unwrap();
+        assert!(watchdog.doubt.is_raised());
     }
 }
