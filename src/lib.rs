@@ -105,8 +105,9 @@
 //!   for a start where another program fills the disk. All of it is over by itself once there is room.
 //! - **A batch without writes needs no frame.** Resends and refusals change nothing, and everything that they answer
 //!   was durable before.
-//! - **Acks wait up to 200 ms for a frame to ride in** (the design allows 1 s). A sync costs about a millisecond; a
-//!   person who ends `tail` should not wait a second for the last ack.
+//! - **Acks ride in the next frame.** Those that come while a frame is synced share one, the highest of each device and
+//!   group counting; nothing waits for company. Only where the disk has no room for anything they are put off, and
+//!   tried again every 200 ms, as who acked does not ask again.
 //! - **A listener's pushes count as handed when they are queued for its stream.** The queue is bounded by the credit and
 //!   dies with the connection, as does `handed`; an ack for something that was never read cannot come.
 //! - **Proof in the first flight.** Hello and its signature travel together, as the exporter of TLS 1.3 is known to the

@@ -79,8 +79,9 @@ pub const CREDIT_STALL_MS_BASE: u64 = 500;
 pub const CREDIT_STALL_MS_MIN: u64 = 1_000;
 /// A client acks after this long at the latest, in ms; it acks at half of its credit before.
 pub const ACK_DELAY_MS_MAX: u64 = 500;
-/// Acks wait this long at most for a frame of the log to ride in, in ms.
-pub const ACK_COALESCE_MS_MAX: u64 = 200;
+/// Acks that were put off, because the disk has no room for anything, are tried again after this long, in ms: who acked
+/// does not ask again, and a try costs nothing.
+pub const ACK_RETRY_MS: u64 = 200;
 /// A page that ends this near to the head, in items, is followed by pushes without being asked.
 pub const NEAR_HEAD_ITEMS: u64 = 64;
 

@@ -77,7 +77,7 @@ enum ReopenError {
     Thread(#[from] std::io::Error),
 }
 
-/// Acks of one device that wait for a frame to ride in.
+/// Acks of one device that ride in the next frame.
 struct WaitingAcks {
     session: Arc<Session>,
     entries: BTreeMap<GroupId, MessageId>,
@@ -121,7 +121,8 @@ pub(crate) struct Writer {
     watchdog: Arc<Watchdog>,
     log_bytes: Arc<AtomicU64>,
     acks: BTreeMap<DeviceId, WaitingAcks>,
-    acks_since: Option<Instant>,
+    /// When acks were put off, for want of any room.
+    acks_put_off_since: Option<Instant>,
     acks_waiting: usize,
     answers: Vec<(Reply, Answer)>,
     sends: Vec<(DeviceId, ClientSeq)>,
@@ -159,7 +160,7 @@ impl Writer {
             watchdog,
             log_bytes,
             acks: BTreeMap::new(),
-            acks_since: None,
+            acks_put_off_since: None,
             acks_waiting: 0,
             answers: Vec::new(),
             sends: Vec::new(),
@@ -170,8 +171,8 @@ impl Writer {
         }
     }
 
-    /// Decides one command, or lets acks wait for the next frame.
-    pub(crate) fn take(&mut self, request: Request, now_ms: u64, now: Instant) {
+    /// Decides one command, or lets acks wait until the batch is closed.
+    pub(crate) fn take(&mut self, request: Request, now_ms: u64) {
         let (command, reply) = request.open();
         if self.open.is_none() {
             if let Command::Send(send) = &command {
@@ -181,7 +182,7 @@ impl Writer {
             return;
         }
         match (command, reply.take_acks()) {
-            (Command::Ack { device, entries }, Ok(session)) => self.wait_acks(device, entries, session, now),
+            (Command::Ack { device, entries }, Ok(session)) => self.wait_acks(device, entries, session),
             (command, Ok(session)) => self.decide(command, Reply::to(Recipient::Acks(session)), now_ms),
             (command, Err(reply)) => self.decide(command, reply, now_ms),
         }
@@ -194,9 +195,9 @@ impl Writer {
             || self.acks_waiting >= limits::BATCH_ACKS_MAX
     }
 
-    /// When acks must be written even if nothing else is.
+    /// When acks that were put off are tried again, even if nothing else comes.
     pub(crate) fn acks_due(&self) -> Option<Instant> {
-        self.acks_since.map(|since| since + Duration::from_millis(limits::ACK_COALESCE_MS_MAX))
+        self.acks_put_off_since.map(|since| since + Duration::from_millis(limits::ACK_RETRY_MS))
     }
 
     /// Whether the index is in doubt, so that the server ends.
@@ -252,7 +253,7 @@ impl Writer {
         self.settle()
     }
 
-    /// Whether there is anything to append or to tell. Acks alone are, but for those that still wait for room.
+    /// Whether there is anything to append or to tell. Acks alone are, but for those that were put off.
     #[cfg(feature = "proof")]
     pub(crate) fn has_batch(&self, now: Instant) -> bool {
         let acks = !self.acks.is_empty()
@@ -336,7 +337,7 @@ impl Writer {
         self.answers.push((reply, applied.answer));
     }
 
-    fn wait_acks(&mut self, device: DeviceId, entries: Vec<(GroupId, MessageId)>, session: Arc<Session>, now: Instant) {
+    fn wait_acks(&mut self, device: DeviceId, entries: Vec<(GroupId, MessageId)>, session: Arc<Session>) {
         let new = || WaitingAcks { session: Arc::clone(&session), entries: BTreeMap::new() };
         let waiting = self.acks.entry(device).or_insert_with(new);
         waiting.session = session;
@@ -352,15 +353,15 @@ impl Writer {
             let moved = waiting.entries.iter().map(|(group, msgid)| (*group, durable(*group).max(*msgid))).collect();
             waiting.session.acked(Outcome::Decided(Answer::Cursors { moved, refused: Vec::new() }));
         }
-        self.acks_since.get_or_insert(now);
     }
 
+    /// Decides the acks that wait, or puts them off where there is no room for anything.
     fn decide_acks(&mut self, now_ms: u64) {
-        self.acks_since = None;
+        self.acks_put_off_since = None;
         self.acks_waiting = 0;
         if self.room.storage() == Storage::Closed && !self.acks.is_empty() {
             // They wait until there is room: who acked does not ask again.
-            self.acks_since = Some(clock::monotonic());
+            self.acks_put_off_since = Some(clock::monotonic());
             return;
         }
         for (device, waiting) in std::mem::take(&mut self.acks) {

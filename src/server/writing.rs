@@ -18,14 +18,14 @@ const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) fn run(mut writer: Writer, commands: &Receiver<Request>, told: &mpsc::Sender<Told>) {
     loop {
         match next(&writer, commands) {
-            Next::Request(request) => writer.take(*request, clock::now_ms(), clock::monotonic()),
+            Next::Request(request) => writer.take(*request, clock::now_ms()),
             Next::AcksDue => {}
             Next::Stop => break,
         }
         while !writer.is_full()
             && let Ok(request) = commands.try_recv()
         {
-            writer.take(request, clock::now_ms(), clock::monotonic());
+            writer.take(request, clock::now_ms());
         }
         commit_and_tell(&mut writer, told);
         if writer.has_failed() && !reopen(&mut writer, commands, told) || writer.is_in_doubt() {
@@ -50,7 +50,7 @@ fn reopen(writer: &mut Writer, commands: &Receiver<Request>, told: &mpsc::Sender
         let until = clock::monotonic() + REOPEN_INTERVAL;
         loop {
             match commands.recv_deadline(until) {
-                Ok(request) => writer.take(request, clock::now_ms(), clock::monotonic()),
+                Ok(request) => writer.take(request, clock::now_ms()),
                 Err(RecvTimeoutError::Timeout) => break,
                 Err(RecvTimeoutError::Disconnected) => return false,
             }

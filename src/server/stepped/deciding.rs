@@ -113,7 +113,7 @@ impl Deciding {
         if let (Some((writer, received)), Stage::Collecting) = (&mut self.running, &self.stage)
             && let Ok(request) = received.try_recv()
         {
-            writer.take(request, clock::now_ms(), clock::monotonic());
+            writer.take(request, clock::now_ms());
         }
     }
 

@@ -72,7 +72,7 @@ impl World {
     fn take(&mut self, command: Command) -> oneshot::Receiver<Outcome> {
         let (sender, receiver) = oneshot::channel();
         let request = Request::new(command, Reply::to(Recipient::Local(sender)));
-        self.writer.take(request, NOW, clock::monotonic());
+        self.writer.take(request, NOW);
         receiver
     }
 

@@ -111,7 +111,7 @@ fn acks_that_waited_for_room_are_not_answered_while_the_store_is_closed() {
     world.room.has_run_out();
     let ack = Command::Ack { device, entries: vec![(group, MessageId::new(1))] };
     let request = Request::new(ack, Reply::to(Recipient::Acks(Arc::clone(&session))));
-    world.writer.take(request, NOW, clock::monotonic());
+    world.writer.take(request, NOW);
     world.commit();
     world.writer.close_store();
     leave(&world, u64::MAX / 2);
