@@ -39,7 +39,7 @@
 //! | [`client`] | the public library: connect, outbox, inbox, pages | know the server or the store |
 //! | [`cli`] | one file a command; one that prints | know frames or streams |
 //! | [`proof`] | deliberate faults, a clock to move and chance from a seed, for tests alone | anything, in a release build |
-//! | `sync` | where locks and threads of what is shared come from: in unit tests a scheduler may interleave them | |
+//! | `sync` | locks and threads between the writer and those beside it: unit tests may interleave them | |
 //! | [`config`], [`telemetry`] | settings from file, flags and environment; logs without secrets | |
 //!
 //! With the feature `proof`, which only tests switch on, `server::stepped` and `client::stepped` are a server and a client

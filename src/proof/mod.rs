@@ -1,7 +1,7 @@
 //! What only proofs need: wrong builds that are switched on at run time, and a clock and chance that a simulator sets.
 //!
 //! Without the feature `proof`, which tests alone switch on, `is` is constantly false and the clock is the machine's:
-//! nothing of this is in a release build.
+//! nothing of this can be switched on in a release build.
 
 #[cfg(feature = "proof")]
 pub mod chance;

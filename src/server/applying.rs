@@ -1,7 +1,8 @@
 //! The step machine of the applier: it applies durable frames to the index, and flushes and recycles it when that is due.
 //!
 //! What it has applied, the overlay forgets. A failure is doubt about the index; whoever loops over the machine raises
-//! it, and takes no step after it. There is no clock and no queue here: see [`super::applier`] for the thread.
+//! it, and takes no step after it. There is no queue here, and the clock says no more than how long a flush took: see
+//! [`super::applier`] for the thread.
 
 use std::sync::Arc;
 use std::time::Instant;

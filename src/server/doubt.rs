@@ -1,8 +1,9 @@
 //! Doubt about the index: raised once, recorded, and the end of this server.
 //!
 //! Whoever meets a failure of the index raises it, and never waits for anything by that: the record is written by a
-//! thread of its own, as the disk may hang like the index. Nothing is mended here; the next start rebuilds the index from
-//! the log, which has all that was answered.
+//! thread of its own, as the disk may hang like the index. (Only where every step is taken by hand it is written
+//! before whoever raised it goes on.) Nothing is mended here; the next start rebuilds the index from the log, which has
+//! all that was answered.
 
 use std::fmt::Display;
 use std::sync::PoisonError;

@@ -38,8 +38,8 @@ pub(crate) fn run(mut writer: Writer, commands: &Receiver<Request>, told: &mpsc:
     writer.finish();
 }
 
-/// Tries to open the store until it opens, the server stops, or the index is in doubt; meanwhile every command is answered. Says whether it
-/// is open.
+/// Tries to open the store until it opens, the server stops, or the index is in doubt; meanwhile every command is
+/// answered. Says whether it is open.
 fn reopen(writer: &mut Writer, commands: &Receiver<Request>, told: &mpsc::Sender<Told>) -> bool {
     // With an index in doubt opening would be rebuilding it: that is for the next start.
     while !writer.is_in_doubt() {

@@ -1,8 +1,9 @@
 //! An index that fails as real ones do, for tests: it loses what was not flushed, refuses to open, to read, to apply
 //! and to flush, and stalls.
 //!
-//! Nothing in the program uses it. What it holds after [`FaultyEngine::crash`] or [`FaultyIndex::crash`] is everything up to the last finished
-//! flush and as many whole frames behind it as the test says: what [`super::engine`] allows an engine to lose.
+//! Nothing in the program uses it. What it holds after [`FaultyEngine::crash`] or [`FaultyIndex::crash`] is everything
+//! up to the last finished flush and as many whole frames behind it as the test says: what [`super::engine`] allows an
+//! engine to lose.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

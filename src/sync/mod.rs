@@ -1,7 +1,9 @@
-//! Locks and threads of whatever several threads share: those of the standard library.
+//! Locks and threads of what stands between the writer and the threads beside it: those of the standard library.
 //!
-//! Only where they come from is decided here. In unit tests they are the same, except under a scheduler for threads: it
-//! interleaves in any order whoever takes them from here, and finds a wait that never ends.
+//! The view, the overlay, the queue of frames for the index, the segment made ahead and the doubt about the index take
+//! theirs from here, and nothing else does. Only where they come from is decided. In unit tests they are the same,
+//! except under a scheduler for threads: it interleaves in any order whoever takes them from here, and finds a wait
+//! that never ends.
 
 #[cfg(test)]
 pub(crate) mod scheduled;

@@ -7,9 +7,10 @@
 //! and was never synced. It is to be cut. A cut at or below an lsn that is known to be flushed is damage all the same.
 //!
 //! How much is read. Of every segment the name, the header, the length and the lsn of the first frame; of the newest
-//! ones, up to a bound, and of all that hold frames behind the recorded flush, every frame with its checksum and the form
-//! of its operations; and of all segments, where no frame can be read in those. So a start takes no longer the longer the history is. What stands inside of older segments is
-//! read whole by every rebuild of the index, before the old index is given up, and by `gaggle verify`.
+//! ones, up to a bound, and of all that hold frames behind the recorded flush, every frame with its checksum and the
+//! form of its operations; and of all segments, where no frame can be read in those. So a start takes no longer the
+//! longer the history is. What stands inside of older segments is read whole by every rebuild of the index, before the
+//! old index is given up, and by `gaggle verify`.
 //!
 //! What no rule can see after an unclean stop: damage that takes the whole end of the log behind the last flush.
 
