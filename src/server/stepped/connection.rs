@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future as _;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
@@ -22,26 +21,18 @@ use crate::server::session::Session;
 use crate::wire::code::Code;
 use crate::wire::codec::{FrameReader, RawFrame};
 
-/// The round trip of a connection, until it is said.
-const RTT_MS: u64 = 50;
+/// The round trip of every connection.
+const RTT: Duration = Duration::from_millis(50);
 
 /// The other end of a connection, as its session knows it.
+#[derive(Default)]
 pub(super) struct Line {
     closed: Mutex<Option<Code>>,
-    rtt_ms: AtomicU64,
 }
 
 impl Line {
-    pub(super) fn new() -> Line {
-        Line { closed: Mutex::new(None), rtt_ms: AtomicU64::new(RTT_MS) }
-    }
-
     pub(super) fn is_closed(&self) -> Option<Code> {
         *self.closed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn set_rtt(&self, ms: u64) {
-        self.rtt_ms.store(ms, Ordering::Relaxed);
     }
 }
 
@@ -54,7 +45,7 @@ impl Peer for Handle {
     }
 
     fn rtt(&self) -> Duration {
-        Duration::from_millis(self.0.rtt_ms.load(Ordering::Relaxed))
+        RTT
     }
 }
 
@@ -108,9 +99,6 @@ pub(super) struct Stream {
     pub(super) answering: Option<Answering>,
     /// What is to be written next.
     pub(super) frame: Option<Bytes>,
-    /// The peer does not want to read it.
-    pub(super) stopped: bool,
-    pub(super) held_up: bool,
 }
 
 /// One connection.
@@ -126,10 +114,6 @@ pub(super) struct Connection {
     pub(super) held: [Option<(Command, Reply)>; 2],
     pub(super) streams: BTreeMap<u64, Stream>,
     pub(super) pushing: Pushing,
-    /// The peer does not want to read the push stream any more.
-    pub(super) push_stopped: bool,
-    pub(super) push_held_up: bool,
-    pub(super) control_held_up: bool,
     /// What the tasks that write would have been woken by.
     pub(super) push_woken: bool,
     pub(super) control_woken: bool,
@@ -147,7 +131,7 @@ pub(super) const ACKS: usize = 1;
 impl Connection {
     pub(super) fn new(permit: Permit) -> Connection {
         Connection {
-            line: Arc::new(Line::new()),
+            line: Arc::default(),
             permit,
             stage: Stage::Arrived,
             proof_may_come: false,
@@ -156,9 +140,6 @@ impl Connection {
             held: [None, None],
             streams: BTreeMap::new(),
             pushing: Pushing::default(),
-            push_stopped: false,
-            push_held_up: false,
-            control_held_up: false,
             push_woken: true,
             control_woken: true,
             tick_at: None,

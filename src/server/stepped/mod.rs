@@ -6,9 +6,9 @@
 //! the same steps on the same disk and index give the same bytes.
 //!
 //! What it leaves out, of a real server: QUIC and TLS, and with them the check of signatures; threads that race inside
-//! one step; the guard over an index that hangs (an index that waits would wait for ever here); the first invite and the
-//! files of the certs folder; whatever ends a connection by time alone; the pauses of a stop. A step is what the real
-//! thread or task does between two points where another could come in between and matter.
+//! one step; peers that stop a stream; the guard over an index that hangs (an index that waits would wait for ever
+//! here); the first invite and the files of the certs folder; whatever ends a connection by time alone; the pauses of a
+//! stop. A step is what the real thread or task does between two points where another could come in between and matter.
 //!
 //! Dropping a node is as good as killing its process; the power of its disk is the disk's business.
 
@@ -29,7 +29,7 @@ use tracing::debug;
 
 use self::connection::Connection;
 use self::deciding::Deciding;
-pub use self::work::{Ask, Channel, Conn, Ended, Out, Read, Seen, Work};
+pub use self::work::{Ask, Conn, Ended, Out, Read, Seen, Work};
 use crate::clock;
 use crate::core::command::{Answer, Command};
 use crate::core::rows::DeviceKey;
@@ -342,41 +342,6 @@ impl Node {
         if let Some(it) = self.connections.get_mut(&conn) {
             it.close(Code::Goodbye);
             it.is_told = true;
-        }
-    }
-
-    /// The peer does not want to read the push stream any more; the server finds out when it writes to it.
-    pub fn stop_push(&mut self, conn: Conn) {
-        if let Some(it) = self.connections.get_mut(&conn) {
-            it.push_stopped = true;
-        }
-    }
-
-    /// The peer does not want to read a request stream any more; the server finds out when it writes to it.
-    pub fn stop_page(&mut self, conn: Conn, stream: u64) {
-        let it = self.connections.get_mut(&conn);
-        if let Some(stream) = it.and_then(|it| it.streams.get_mut(&stream)) {
-            stream.stopped = true;
-        }
-    }
-
-    /// Whether what waits for a stream may be written, from now on. It may, until this says otherwise; of a request stream
-    /// that can be said once something has come on it.
-    pub fn set_writable(&mut self, conn: Conn, channel: Channel, writable: bool) {
-        let Some(it) = self.connections.get_mut(&conn) else { return };
-        match channel {
-            Channel::Control => it.control_held_up = !writable,
-            Channel::Push => it.push_held_up = !writable,
-            Channel::Page(number) => {
-                it.streams.get_mut(&number).into_iter().for_each(|stream| stream.held_up = !writable);
-            }
-        }
-    }
-
-    /// How long a packet takes to the peer and back, from now on.
-    pub fn set_rtt(&mut self, conn: Conn, ms: u64) {
-        if let Some(it) = self.connections.get(&conn) {
-            it.line.set_rtt(ms);
         }
     }
 

@@ -46,14 +46,14 @@ impl Node {
                 if stream.answering.is_none() && stream.incoming.next().is_some() {
                     works.push(Work::Request(conn, *number));
                 }
-                if stream.frame.is_some() && (stream.stopped || !stream.held_up) {
+                if stream.frame.is_some() {
                     works.push(Work::WritePage(conn, *number));
                 }
             }
-            if it.control_woken && !it.control_held_up {
+            if it.control_woken {
                 works.push(Work::WriteControl(conn));
             }
-            if session.listens && it.push_woken && !it.push_held_up {
+            if session.listens && it.push_woken {
                 works.push(Work::WritePush(conn));
             }
             if !it.push_woken && it.tick_at.is_some_and(|at| at <= now) {
@@ -252,7 +252,7 @@ impl Node {
 
     /// Writes what waits for the control stream.
     pub(super) fn write_control(&mut self, conn: Conn) {
-        let Some(it) = self.connections.get_mut(&conn).filter(|it| !it.control_held_up) else { return };
+        let Some(it) = self.connections.get_mut(&conn) else { return };
         it.control_woken = false;
         let Some(session) = it.session() else { return };
         let waiting = session.take_control();
@@ -261,8 +261,7 @@ impl Node {
 
     /// Takes and writes what waits for the push stream.
     pub(super) fn write_push(&mut self, conn: Conn) {
-        let shared = Arc::clone(&self.shared);
-        let Some(it) = self.connections.get_mut(&conn).filter(|it| !it.push_held_up) else { return };
+        let Some(it) = self.connections.get_mut(&conn) else { return };
         let Some(session) = it.session().map(Arc::clone) else { return };
         let due = match it.pushing.take(&session) {
             Ok(due) => due,
@@ -271,13 +270,7 @@ impl Node {
         it.push_woken = !due.frames.is_empty();
         it.tick_at = due.tick.map(|tick| clock::monotonic() + tick);
         if it.push_woken {
-            // A stream that was never opened can't have been stopped.
-            let opens = it.pushing.opens(&session);
-            if std::mem::take(&mut it.push_stopped) && !opens {
-                it.pushing.stopped(&shared, &session);
-            } else {
-                self.written.push((conn, Out::Push(due.frames.concat().into())));
-            }
+            self.written.push((conn, Out::Push(due.frames.concat().into())));
         }
         for fetch in due.fetches {
             self.begin_reading(Whose::Fetch(conn, fetch), pushing::asked(&session, fetch));
@@ -290,11 +283,6 @@ impl Node {
         let Some(stream) = it.streams.get_mut(&number) else { return };
         let Some(frame) = stream.frame.take() else { return };
         let Some(answering) = stream.answering.as_mut() else { return };
-        if stream.stopped {
-            answering.cut();
-            it.streams.remove(&number);
-            return;
-        }
         answering.written();
         self.written.push((conn, Out::Page(number, frame)));
         self.go_on_answering(conn, number);

@@ -90,6 +90,10 @@ impl World {
     /// One step, if there is one to take.
     fn step(&mut self) -> bool {
         let works = self.node().works();
+        self.step_one_of(&works)
+    }
+
+    fn step_one_of(&mut self, works: &[Work]) -> bool {
         if works.is_empty() {
             return false;
         }
@@ -104,6 +108,17 @@ impl World {
 
     fn settle(&mut self) {
         while self.step() {}
+    }
+
+    /// Takes every step there is but for this one.
+    fn settle_but_for(&mut self, held_up: Work) {
+        loop {
+            let mut works = self.node().works();
+            works.retain(|work| *work != held_up);
+            if !self.step_one_of(&works) {
+                return;
+            }
+        }
     }
 
     fn ask(&mut self, command: Command) -> Answer {
@@ -275,11 +290,12 @@ fn a_page_is_handed_with_each_frame_that_is_written() {
     let reader = world.listen(bob, 1);
     world.settle();
     world.pull(reader, 4, group, 1);
-    world.node().set_writable(reader, Channel::Page(4), false);
-    world.settle();
+    // Whatever else there is to do is done before anything of the page is written.
+    let write = Work::WritePage(reader, 4);
+    world.settle_but_for(write);
+    assert!(world.node().works().contains(&write));
     assert!(world.got::<PageRows>(reader).is_empty());
     let before = world.node().handed(reader, group).unwrap();
-    world.node().set_writable(reader, Channel::Page(4), true);
     world.settle();
     let rows = world.got::<PageRows>(reader).into_iter().flat_map(|(_, page)| row::rows(page.rows)).count();
     let (_, end) = world.got::<PageEnd>(reader).pop().unwrap();

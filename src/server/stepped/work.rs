@@ -83,7 +83,7 @@ pub enum Work {
 pub enum Out {
     /// On its control stream.
     Control(Bytes),
-    /// On its push stream, one frame or several; opens it where it is not open, or was stopped.
+    /// On its push stream, one frame or several; opens it where it is not open.
     Push(Bytes),
     /// On a request stream.
     Page(u64, Bytes),
@@ -93,17 +93,6 @@ pub enum Out {
     PageReset(u64, Code),
     /// The connection is closed. What its streams held and nobody had read yet is gone with it.
     Closed(Code),
-}
-
-/// A stream that may be held up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Channel {
-    /// The control stream.
-    Control,
-    /// The push stream.
-    Push,
-    /// A request stream.
-    Page(u64),
 }
 
 /// How a server has ended.
