@@ -2,6 +2,7 @@
 //!
 //! What a listener has been handed moves with what was written of a page, never with what was planned.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -50,8 +51,7 @@ enum State {
     /// Rows with the last msgid of each piece, in order; then the end.
     Rows {
         page: Page,
-        pieces: std::vec::IntoIter<(Bytes, MessageId)>,
-        next: Option<(Bytes, MessageId)>,
+        pieces: VecDeque<(Bytes, MessageId)>,
     },
     /// One frame that is all, or the last.
     Last(Bytes),
@@ -76,8 +76,8 @@ impl Answering {
             State::Reading(asked) => Next::Read(*asked),
             State::Last(frame) => Next::Write(frame.clone()),
             State::Done => Next::End,
-            State::Rows { page, next, .. } => {
-                let frame = match next {
+            State::Rows { page, pieces } => {
+                let frame = match pieces.front() {
                     Some((rows, _)) => {
                         encode(self.request, &PageRows { rows: rows.clone(), extensions: Extensions::default() })
                     }
@@ -99,11 +99,7 @@ impl Answering {
     /// The page was read, or not.
     pub(crate) fn read(&mut self, page: Result<Page, Code>) {
         self.state = match page {
-            Ok(page) => {
-                let mut pieces = page.rows.pieces(PART_BYTES).into_iter();
-                let next = pieces.next();
-                State::Rows { page, pieces, next }
-            }
+            Ok(page) => State::Rows { pieces: page.rows.pieces(PART_BYTES).into(), page },
             Err(code) => {
                 self.cut();
                 self.refused(code)
@@ -114,18 +110,17 @@ impl Answering {
     /// The frame of [`Next::Write`] was written.
     pub(crate) fn written(&mut self) {
         match std::mem::replace(&mut self.state, State::Done) {
-            State::Rows { page, mut pieces, next: Some((_, last)) } => {
-                if let (Some(handing), Some(mut listening)) = (self.handing.as_mut(), self.session.listening()) {
-                    listening.page_written(handing, last);
+            State::Rows { page, mut pieces } => match pieces.pop_front() {
+                Some((_, last)) => {
+                    if let (Some(handing), Some(mut listening)) = (self.handing.as_mut(), self.session.listening()) {
+                        listening.page_written(handing, last);
+                    }
+                    self.state = State::Rows { page, pieces };
                 }
-                let next = pieces.next();
-                self.state = State::Rows { page, pieces, next };
-            }
-            State::Rows { page, next: None, .. } => {
-                self.close(|listening, tables, handing| {
+                None => self.close(|listening, tables, handing| {
                     listening.page_ended(tables, handing, page.covered_to, page.head);
-                });
-            }
+                }),
+            },
             State::Reading(_) | State::Last(_) | State::Done => {}
         }
     }

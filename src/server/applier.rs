@@ -9,8 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::limits;
-use crate::server::applying::{Applying, End, weight};
+use crate::server::applying::{Applying, End, is_full, weight};
 use crate::server::watchdog::Watchdog;
 use crate::store::applier::ApplyError;
 use crate::store::log::Frame;
@@ -108,9 +107,7 @@ impl Frames {
 
     /// Hands a frame over; waits where too much waits already, though not for an index in doubt. Never called by a task.
     pub(crate) fn push(&self, frame: Arc<Frame>) {
-        let full = |waiting: &Waiting| {
-            waiting.bytes >= self.queue.bytes_max || waiting.frames.len() >= limits::FRAMES_QUEUED_MAX
-        };
+        let full = |waiting: &Waiting| is_full(waiting.frames.len(), waiting.bytes, self.queue.bytes_max);
         let mut waiting = self.queue.wait_while(self.queue.waiting(), &self.watchdog, full);
         waiting.bytes = waiting.bytes.saturating_add(weight(&frame));
         waiting.frames.push_back(frame);

@@ -32,6 +32,11 @@ pub(crate) fn weight(frame: &Frame) -> usize {
     frame.ops.iter().map(|op| op.key.len() + row(op.value.as_ref().map_or(0, bytes::Bytes::len))).sum()
 }
 
+/// Whether who hands over another frame should wait, where so many wait with so many bytes.
+pub(crate) fn is_full(frames: usize, bytes: usize, bytes_max: usize) -> bool {
+    bytes >= bytes_max || frames >= limits::FRAMES_QUEUED_MAX
+}
+
 /// The machine.
 pub(crate) struct Applying {
     applier: Applier,

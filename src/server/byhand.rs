@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::clock;
 use crate::ids::Lsn;
-use crate::limits;
-use crate::server::applying::{Applying, End, weight};
+use crate::server::applying::{Applying, End, is_full, weight};
 use crate::server::beside::{Begun, Beside};
 use crate::store::StoreError;
 use crate::store::applier::{ApplyError, Due};
@@ -104,9 +103,8 @@ impl ByHand {
 
     /// Whether a writer with threads would wait before it hands over the next frame.
     pub(crate) fn is_full(&self) -> bool {
-        self.hand().as_ref().is_some_and(|hand| {
-            hand.applying.is_some() && (hand.bytes >= hand.bytes_max || hand.frames.len() >= limits::FRAMES_QUEUED_MAX)
-        })
+        let is_full = |hand: &Hand| is_full(hand.frames.len(), hand.bytes, hand.bytes_max);
+        self.hand().as_ref().is_some_and(|hand| hand.applying.is_some() && is_full(hand))
     }
 
     /// Applies one frame, after what is due before it.

@@ -7,13 +7,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn::{Connection, Incoming, SendStream, VarInt};
+use quinn::{Connection, Incoming, SendStream};
 use tokio::task::JoinSet;
 use tracing::{Instrument, debug, info, info_span};
 
 use crate::limits;
 use crate::server::admission::Permit;
 use crate::server::handshake::{self, Identified, Parts};
+use crate::server::peer::Peer;
 use crate::server::session::Session;
 use crate::server::streams::{self, FrameStream};
 use crate::server::{Shared, acks, control, push, requests};
@@ -62,7 +63,7 @@ async fn accepted(shared: Arc<Shared>, connection: Connection, mut permit: Permi
         Ok(None) => Code::Goodbye,
         Err(_) => Code::HelloTimeout,
     };
-    close(&connection, code);
+    Peer::close(&connection, code);
     debug!(%code, "connection ended");
 }
 
@@ -95,11 +96,7 @@ async fn finish(connection: &Connection, send: &mut SendStream, answer: bytes::B
     };
     // Whether it was read or not, the close that follows carries the code too.
     drop(tokio::time::timeout(REFUSAL_READ_TIME, written).await);
-    close(connection, code);
-}
-
-fn close(connection: &Connection, code: Code) {
-    connection.close(VarInt::from_u32(u32::from(code.number())), code.name().as_bytes());
+    Peer::close(connection, code);
 }
 
 /// Runs the streams of an identified connection until one of them ends it.

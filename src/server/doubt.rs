@@ -21,7 +21,7 @@ enum Recording {
     /// A thread of its own, for which nobody waits.
     ByThread,
     /// Whoever raises it, before it goes on.
-    #[cfg(any(test, feature = "proof"))]
+    #[cfg(feature = "proof")]
     ByHand,
 }
 
@@ -45,7 +45,7 @@ impl Doubt {
     }
 
     /// No doubt; one that is raised is recorded before whoever raises it goes on.
-    #[cfg(any(test, feature = "proof"))]
+    #[cfg(feature = "proof")]
     pub(crate) fn none_by_hand() -> Doubt {
         Doubt::recorded_so(Recording::ByHand)
     }
@@ -139,7 +139,7 @@ impl Doubt {
             recorded.send_replace(true);
         };
         match self.recording {
-            #[cfg(any(test, feature = "proof"))]
+            #[cfg(feature = "proof")]
             Recording::ByHand => return body(),
             Recording::ByThread => {}
         }

@@ -17,7 +17,7 @@ mod applier;
 mod applying;
 pub mod auth;
 mod beside;
-#[cfg(any(test, feature = "proof"))]
+#[cfg(feature = "proof")]
 mod byhand;
 mod connection;
 mod control;

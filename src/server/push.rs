@@ -35,12 +35,13 @@ pub(crate) async fn run(shared: Arc<Shared>, session: Arc<Session>, connection: 
             fetches.spawn(run_fetch(Arc::clone(&shared), Arc::clone(&session), fetch));
         }
         if !due.frames.is_empty() {
-            if pushing.opens(&session) {
-                stream = None;
-            }
+            pushing.opens(&session);
             match write(&connection, &mut stream, due.frames).await {
                 Written::Yes => {}
-                Written::Stopped => pushing.stopped(&shared, &session),
+                Written::Stopped => {
+                    stream = None;
+                    pushing.stopped(&shared, &session);
+                }
                 Written::Gone => return Code::Goodbye,
             }
             continue;

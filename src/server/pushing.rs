@@ -51,11 +51,9 @@ impl Pushing {
         Ok(Due { frames, fetches: outgoing.fetches, tick })
     }
 
-    /// What follows is written to a stream; says whether it has to be opened.
-    pub(crate) fn opens(&mut self, session: &Session) -> bool {
-        let opens = self.under.is_none();
+    /// What was taken is going to be written to the stream, which is opened for that where it is not open.
+    pub(crate) fn opens(&mut self, session: &Session) {
         self.under.get_or_insert_with(|| session.listening().map_or(0, |listening| listening.subscriptions()));
-        opens
     }
 
     /// The peer has stopped the stream: it does not listen until it subscribes again.

@@ -120,6 +120,12 @@ pub(crate) fn places_of(body_bytes: usize) -> u32 {
     u32::try_from(body_bytes / 1024).unwrap_or(u32::MAX).saturating_add(1)
 }
 
+/// Whether something with a body of so many bytes finds its places free.
+#[cfg(feature = "proof")]
+pub(crate) fn has_places(places: &Semaphore, body_bytes: usize) -> bool {
+    u32::try_from(places.available_permits()).unwrap_or(u32::MAX) >= places_of(body_bytes)
+}
+
 fn body_bytes(command: &Command) -> usize {
     if let Command::Send(SendCommand { what: Ok(what), .. }) = command { what.body.len() } else { 0 }
 }
@@ -154,7 +160,7 @@ impl Commands {
     /// Whether [`Commands::submit`] would not have to wait.
     #[cfg(feature = "proof")]
     pub(crate) fn has_place(&self, command: &Command) -> bool {
-        u32::try_from(self.places.available_permits()).unwrap_or(u32::MAX) >= places_of(body_bytes(command))
+        has_places(&self.places, body_bytes(command))
     }
 
     /// The same where there is a place, without waiting.

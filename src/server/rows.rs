@@ -60,6 +60,12 @@ impl Rows {
         if start < end { self.bytes.slice(start..end) } else { Bytes::new() }
     }
 
+    /// All rows, without copying.
+    #[cfg(feature = "proof")]
+    pub(crate) fn all(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
     /// The rows in pieces of at most so many bytes, at least one row each, with the last msgid of each.
     pub(crate) fn pieces(&self, bytes_max: usize) -> Vec<(Bytes, MessageId)> {
         let mut pieces = Vec::new();

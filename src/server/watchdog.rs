@@ -103,7 +103,7 @@ impl Watchdog {
     }
 
     /// A guard where every step is taken by hand: no thread records a doubt, and nobody looks for stalls.
-    #[cfg(any(test, feature = "proof"))]
+    #[cfg(feature = "proof")]
     pub(crate) fn by_hand() -> Arc<Watchdog> {
         Watchdog::over(Duration::MAX, Doubt::none_by_hand())
     }

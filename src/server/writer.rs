@@ -247,7 +247,7 @@ impl Writer {
         Some(Batch { answers, events: std::mem::take(&mut self.events), items })
     }
 
-    #[cfg(test)]
+    /// Closes the batch and makes it durable: [`Writer::append`], then [`Writer::settle`].
     pub(crate) fn commit(&mut self, now_ms: u64) -> Option<Batch> {
         self.append(now_ms);
         self.settle()

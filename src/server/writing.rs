@@ -78,8 +78,7 @@ fn next(writer: &Writer, commands: &Receiver<Request>) -> Next {
 }
 
 fn commit_and_tell(writer: &mut Writer, told: &mpsc::Sender<Told>) {
-    writer.append(clock::now_ms());
-    if let Some(batch) = writer.settle() {
+    if let Some(batch) = writer.commit(clock::now_ms()) {
         tell(told, Told::Batch(batch));
     }
 }

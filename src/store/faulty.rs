@@ -259,8 +259,7 @@ impl FaultyIndex {
     /// # Errors
     /// Where a frame that was kept cannot be applied.
     pub fn crash(&self, frames_kept: usize) -> Result<(), EngineError> {
-        let left = self.engine().remains(frames_kept)?.open()?;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(left);
+        self.put(self.engine().remains(frames_kept)?.open()?);
         Ok(())
     }
 
@@ -270,9 +269,12 @@ impl FaultyIndex {
     /// # Errors
     /// Where what is left cannot be applied.
     pub fn roll_back(&self) -> Result<(), EngineError> {
-        let left = self.engine().rolled_back()?.open()?;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(left);
+        self.put(self.engine().rolled_back()?.open()?);
         Ok(())
+    }
+
+    fn put(&self, engine: FaultyEngine) {
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(engine);
     }
 
     /// Frames that a crash would lose, if it kept none.
@@ -305,7 +307,7 @@ impl Index for FaultyIndex {
 
     fn begin(&self, _store: StoreId) -> Result<Arc<dyn Engine>, EngineError> {
         self.begun.fetch_add(1, Ordering::SeqCst);
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(FaultyEngine::new());
+        self.put(FaultyEngine::new());
         Ok(self.engine())
     }
 

@@ -60,7 +60,7 @@ macro_rules! frames {
         pub(crate) const FIELDS: &[(u16, &[&str])] = &[$(($number, &[$(stringify!($field),)*]),)*];
 
         /// Decodes a frame of whatever type and encodes it again; none where the type is unknown.
-        #[cfg(any(test, feature = "proof"))]
+        #[cfg(feature = "proof")]
         pub(crate) fn again(raw: &crate::wire::codec::RawFrame) -> Option<Result<Bytes, crate::wire::WireError>> {
             match raw.kind {
                 $($number => Some(raw.decode::<$name>().and_then(|it| crate::wire::codec::encode(raw.request, &it))),)*

@@ -30,27 +30,32 @@ impl Turns {
 
     /// This number came, and the client waits for none below `lowest`.
     pub(super) fn arrived(&mut self, device: DeviceId, seq: ClientSeq, lowest: ClientSeq) {
-        let Some(waiting) = self.waiting.get_mut(&device) else { return };
-        *waiting = waiting.split_off(&lowest);
-        if waiting.first() == Some(&seq) {
-            waiting.pop_first();
-        }
-        if waiting.is_empty() {
-            self.waiting.remove(&device);
-        }
+        self.change(device, |waiting| {
+            *waiting = waiting.split_off(&lowest);
+            if waiting.first() == Some(&seq) {
+                waiting.pop_first();
+            }
+        });
     }
 
     /// This number turns out to be decided already: nothing waits for it.
     pub(super) fn is_decided(&mut self, device: DeviceId, seq: ClientSeq) {
-        let Some(waiting) = self.waiting.get_mut(&device) else { return };
-        waiting.remove(&seq);
-        if waiting.is_empty() {
-            self.waiting.remove(&device);
-        }
+        self.change(device, |waiting| {
+            waiting.remove(&seq);
+        });
     }
 
     /// Whether an earlier number is waited for.
     pub(super) fn is_out_of_turn(&self, device: DeviceId, seq: ClientSeq) -> bool {
         self.waiting.get(&device).and_then(BTreeSet::first).is_some_and(|waiting| *waiting < seq)
+    }
+
+    /// Changes what is waited for of a device, if anything is. Who waits for nothing any more is not kept.
+    fn change(&mut self, device: DeviceId, change: impl FnOnce(&mut BTreeSet<ClientSeq>)) {
+        let Some(waiting) = self.waiting.get_mut(&device) else { return };
+        change(waiting);
+        if waiting.is_empty() {
+            self.waiting.remove(&device);
+        }
     }
 }

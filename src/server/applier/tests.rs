@@ -4,6 +4,7 @@ use super::*;
 use crate::disk::SharedDisk;
 use crate::disk::simulated::SimulatedDisk;
 use crate::ids::Lsn;
+use crate::limits;
 use crate::server::room::Room;
 use crate::store::applier::{Applier, Pace, Record};
 use crate::store::engine::{Engine, Op};

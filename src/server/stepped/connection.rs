@@ -16,7 +16,7 @@ use crate::server::admission::Permit;
 use crate::server::answering::Answering;
 use crate::server::peer::Peer;
 use crate::server::pushing::Pushing;
-use crate::server::request::{Outcome, Reply, places_of};
+use crate::server::request::{Outcome, Reply, has_places};
 use crate::server::session::Session;
 use crate::wire::code::Code;
 use crate::wire::codec::{FrameReader, RawFrame};
@@ -166,13 +166,12 @@ impl Connection {
     /// Whether a frame of the control stream can be taken: there is a place for its answer, and the one before it found a
     /// place in the writer's queue.
     pub(super) fn takes_control(&self) -> bool {
-        let places = |session: &Arc<Session>, raw: &RawFrame| {
-            session.places.available_permits() >= usize::try_from(places_of(raw.body.len())).unwrap_or(usize::MAX)
-        };
         match (&self.stage, self.control.next()) {
             (Stage::Enrolling { .. }, _) | (_, None) => false,
             (Stage::Arrived, Some(_)) | (_, Some(Err(_))) => true,
-            (Stage::Served(session), Some(Ok(raw))) => self.held[CONTROL].is_none() && places(session, raw),
+            (Stage::Served(session), Some(Ok(raw))) => {
+                self.held[CONTROL].is_none() && has_places(&session.places, raw.body.len())
+            }
         }
     }
 

@@ -7,7 +7,6 @@ use crossbeam_channel::Receiver;
 
 use super::work::Work;
 use crate::clock;
-use crate::ids::MessageId;
 use crate::limits;
 use crate::server::byhand::ByHand;
 use crate::server::request::Request;
@@ -175,6 +174,5 @@ impl Deciding {
 
 /// The items of these rows, encoded.
 fn items(rows: &Rows) -> Vec<Bytes> {
-    let encoded = rows.between(MessageId::ZERO, MessageId::new(u64::MAX));
-    row::rows(encoded).flatten().map(|row| row.item).collect()
+    row::rows(rows.all()).flatten().map(|row| row.item).collect()
 }

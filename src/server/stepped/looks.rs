@@ -96,8 +96,7 @@ impl Node {
             };
             let page = reader::read(&self.shared.view, asked, &doubt)?;
             let msgids = page.rows.offered().iter().map(|offered| offered.msgid);
-            let encoded = page.rows.between(MessageId::ZERO, MessageId::new(u64::MAX));
-            let rows = row::rows(encoded).map(|row| row.map_or_else(|_| Bytes::new(), |row| row.item));
+            let rows = row::rows(page.rows.all()).map(|row| row.map_or_else(|_| Bytes::new(), |row| row.item));
             seen.items.extend(msgids.zip(rows));
             if seen.gone.is_empty() {
                 seen.gone = page.gone;
