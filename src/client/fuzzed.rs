@@ -24,7 +24,7 @@ use crate::client::profile::{self, Begun, Profile};
 use crate::core::inbox::{Delivery, Row};
 use crate::core::outbox::{Change, Entry, Outbox};
 use crate::disk::simulated::SimulatedDisk;
-use crate::disk::{Disk, SharedDisk};
+use crate::disk::{SharedDisk, whole};
 use crate::ids::{ClientSeq, Epoch, GroupId, MessageId, Tag};
 use crate::proof::input::Input;
 use crate::wire::link::{InviteCode, Link, Pin};
@@ -224,16 +224,9 @@ fn named(error: &ProfileError, file: &str) {
 }
 
 fn disk_with(name: &str, bytes: &[u8]) -> SimulatedDisk {
-    let disk = SimulatedDisk::new();
-    disk.create_folder(Path::new(FOLDER)).unwrap();
-    let mut file = disk.create(&Path::new(FOLDER).join(name)).unwrap();
-    file.write_at(0, bytes).unwrap();
-    disk
+    SimulatedDisk::holding(Path::new(FOLDER), [(Path::new(name), bytes)]).unwrap()
 }
 
 fn contents(disk: &SimulatedDisk, name: &str) -> Vec<u8> {
-    let file = disk.open(&Path::new(FOLDER).join(name)).unwrap();
-    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
+    whole::read(disk, &Path::new(FOLDER).join(name), usize::MAX).unwrap().unwrap()
 }

@@ -15,11 +15,12 @@ use crate::store::format::StoreId;
 /// The name of the file.
 pub const FLUSHED_NAME: &str = "flushed";
 /// A slot begins on a page of its own, so that one write never touches both.
-const SLOT_BYTES: usize = 4096;
+pub(in crate::store) const SLOT_BYTES: usize = 4096;
 const MAGIC: [u8; 8] = *b"gagglefl";
 /// magic, store, number, lsn, files, opens, doubt.
-const SAID_BYTES: usize = 8 + 16 + 8 + 8 + 8 + 1 + 1;
-const CHECKED_BYTES: usize = SAID_BYTES + 4;
+pub(in crate::store) const SAID_BYTES: usize = 8 + 16 + 8 + 8 + 8 + 1 + 1;
+/// The same with its checksum.
+pub(in crate::store) const CHECKED_BYTES: usize = SAID_BYTES + 4;
 
 /// What is known of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

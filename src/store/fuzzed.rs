@@ -20,12 +20,12 @@ pub use crate::store::index::fuzzed::sled_files;
 pub use crate::store::log::fuzzed::{folder as log_folder, frame as log_frame, segments as log_segments};
 
 use crate::disk::simulated::SimulatedDisk;
-use crate::disk::{Disk, SharedDisk};
+use crate::disk::{Disk, SharedDisk, whole};
 use crate::ids::{DeviceId, Lsn, MessageId, UserId};
 use crate::limits::{EXTENSION_BYTES_MAX, EXTENSIONS_MAX};
 use crate::proof::input::Input;
 use crate::store::error::StoreErrorClass;
-use crate::store::flushed::{self, FLUSHED_NAME, Flushed, Slot};
+use crate::store::flushed::{self, CHECKED_BYTES, FLUSHED_NAME, Flushed, SAID_BYTES, SLOT_BYTES, Slot};
 use crate::store::format::{FORMAT_NAME, Format, StoreId};
 use crate::store::keys;
 use crate::store::records::{
@@ -138,11 +138,11 @@ pub fn flushed(bytes: &[u8]) {
     if flags & 4 != 0 {
         // Slots lie far apart: a fuzzer gives them side by side.
         let (first, second) = file.split_at(file.len().min(64));
-        file = [first, &vec![0; 4096 - first.len()], second].concat();
+        file = [first, &vec![0; SLOT_BYTES - first.len()], second].concat();
     }
-    for (bit, place) in [(1, 0), (2, 4096)] {
-        if let Some(slot) = file.get_mut(place..place + 54).filter(|_| flags & bit != 0) {
-            let (said, check) = slot.split_at_mut(50);
+    for (bit, place) in [(1, 0), (2, SLOT_BYTES)] {
+        if let Some(slot) = file.get_mut(place..place + CHECKED_BYTES).filter(|_| flags & bit != 0) {
+            let (said, check) = slot.split_at_mut(SAID_BYTES);
             check.copy_from_slice(&crc32c::crc32c(said).to_be_bytes());
         }
     }
@@ -167,16 +167,9 @@ pub fn flushed(bytes: &[u8]) {
 }
 
 fn disk_with(name: &str, bytes: &[u8]) -> SimulatedDisk {
-    let disk = SimulatedDisk::new();
-    disk.create_folder(Path::new(FOLDER)).unwrap();
-    let mut file = disk.create(&Path::new(FOLDER).join(name)).unwrap();
-    file.write_at(0, bytes).unwrap();
-    disk
+    SimulatedDisk::holding(Path::new(FOLDER), [(Path::new(name), bytes)]).unwrap()
 }
 
 fn contents(disk: &SimulatedDisk, name: &str) -> Vec<u8> {
-    let file = disk.open(&Path::new(FOLDER).join(name)).unwrap();
-    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
+    whole::read(disk, &Path::new(FOLDER).join(name), usize::MAX).unwrap().unwrap()
 }

@@ -5,6 +5,8 @@
 //! It is not a model of speed.
 
 mod content;
+#[cfg(feature = "proof")]
+mod holding;
 mod names;
 mod operation;
 

@@ -10,6 +10,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use super::*;
 use crate::core::rows::{CodeHash, Handle, Policy};
 use crate::disk::simulated::SimulatedDisk;
+use crate::disk::whole;
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag};
 use crate::proof::{chance, time};
 use crate::store::faulty::{Fault, FaultyIndex};
@@ -413,10 +414,7 @@ fn trace(seed: u64) -> (Vec<Work>, BTreeMap<Conn, Vec<Out>>, Vec<u8>) {
     }
     world.ack(reader, group, 9);
     world.settle();
-    let disk: SharedDisk = Arc::new(world.disk.clone());
-    let file = disk.open(Path::new("/data/log/00000001.log")).unwrap();
-    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
-    file.read_at(0, &mut bytes).unwrap();
+    let bytes = whole::read(&world.disk, Path::new("/data/log/00000001.log"), usize::MAX).unwrap().unwrap();
     (world.steps, world.written, bytes)
 }
 

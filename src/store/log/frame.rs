@@ -78,7 +78,8 @@ fn put_op(buffer: &mut Vec<u8>, op: &Op) -> bool {
     true
 }
 
-fn checksum(length: u32, behind: &[u8]) -> u32 {
+/// The checksum of a frame of this length: what stands behind the checksum's own place is given.
+pub(super) fn checksum(length: u32, behind: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&length.to_be_bytes()), behind)
 }
 

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::disk::SharedDisk;
 use crate::disk::simulated::SimulatedDisk;
-use crate::disk::{Disk, SharedDisk};
 use crate::ids::Lsn;
 use crate::limits::LOG_FRAME_BYTES_MAX;
 use crate::proof::input::Input;
@@ -187,12 +187,13 @@ impl Building {
 /// it says cannot be.
 fn mend_frame(bytes: &mut [u8], nonce: u64) -> usize {
     let Some(length) = bytes.first_chunk::<4>() else { return 0 };
-    let size = u32::from_be_bytes(*length) as usize;
+    let length = u32::from_be_bytes(*length);
+    let size = length as usize;
     if !(FRAME_HEAD_BYTES..=bytes.len()).contains(&size) {
         return 0;
     }
     bytes[32..40].copy_from_slice(&nonce.to_be_bytes());
-    let check = crc32c::crc32c_append(crc32c::crc32c(&bytes[..4]), &bytes[8..size]);
+    let check = frame::checksum(length, &bytes[8..size]);
     bytes[4..8].copy_from_slice(&check.to_be_bytes());
     size
 }
@@ -215,26 +216,12 @@ fn mend_segment(file: &mut [u8], number: u64) {
 }
 
 fn disk_of(files: &Files) -> SimulatedDisk {
-    let disk = SimulatedDisk::new();
-    disk.create_folder(Path::new(FOLDER)).unwrap();
-    for (path, bytes) in files {
-        let mut file = disk.create(path).unwrap();
-        file.write_at(0, bytes).unwrap();
-        file.sync().unwrap();
-    }
-    disk.sync_folder(Path::new(FOLDER)).unwrap();
-    disk
+    let files = files.iter().map(|(path, bytes)| (path.as_path(), bytes.as_slice()));
+    SimulatedDisk::holding(Path::new(FOLDER), files).unwrap()
 }
 
 fn files_on(disk: &SimulatedDisk) -> Files {
-    let read = |name: String| {
-        let path = Path::new(FOLDER).join(name);
-        let file = disk.open(&path).unwrap();
-        let mut bytes = vec![0; file.len().unwrap() as usize];
-        file.read_at(0, &mut bytes).unwrap();
-        (path, bytes)
-    };
-    disk.list(Path::new(FOLDER)).unwrap().into_iter().map(read).collect()
+    disk.files(Path::new(FOLDER)).unwrap()
 }
 
 fn look(disk: &SimulatedDisk, flushed: u64, segments_checked: usize) -> Result<Survey, StoreError> {

@@ -1,6 +1,7 @@
 //! The rules of the end of the log, on logs that were written, cut up and made up.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use proptest::prelude::*;
 use super::frame::Head;
 use super::segment::{SEGMENT_HEAD_BYTES, Segment, path_of};
 use super::*;
-use crate::disk::SharedDisk;
 use crate::disk::simulated::{Operation, SimulatedDisk};
+use crate::disk::{SharedDisk, whole};
 use crate::store::error::StoreErrorClass;
 use crate::store::tree::Tree;
 
@@ -86,10 +87,7 @@ fn log_of(frames: u64) -> SimulatedDisk {
 }
 
 fn contents(disk: &SimulatedDisk, number: u64) -> Vec<u8> {
-    let file = disk.open(&path_of(Path::new(FOLDER), number)).unwrap();
-    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
+    whole::read(disk, &path_of(Path::new(FOLDER), number), usize::MAX).unwrap().unwrap()
 }
 
 fn overwrite(disk: &SimulatedDisk, number: u64, offset: usize, bytes: &[u8]) {
@@ -98,16 +96,8 @@ fn overwrite(disk: &SimulatedDisk, number: u64, offset: usize, bytes: &[u8]) {
     file.sync().unwrap();
 }
 
-fn everything(disk: &SimulatedDisk) -> Vec<(String, Vec<u8>)> {
-    let names = disk.list(Path::new(FOLDER)).unwrap().into_iter();
-    names
-        .map(|name| {
-            let file = disk.open(&Path::new(FOLDER).join(&name)).unwrap();
-            let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
-            file.read_at(0, &mut bytes).unwrap();
-            (name, bytes)
-        })
-        .collect()
+fn everything(disk: &SimulatedDisk) -> BTreeMap<PathBuf, Vec<u8>> {
+    disk.files(Path::new(FOLDER)).unwrap()
 }
 
 /// Opening fails with damage that names this file, and touches nothing.

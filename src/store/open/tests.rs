@@ -57,18 +57,7 @@ fn contents(engine: &dyn Engine) -> BTreeMap<(Tree, Bytes), Bytes> {
 
 /// The bytes of every file below the folder.
 fn everything(disk: &SimulatedDisk) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    for below in [FOLDER.to_owned(), format!("{FOLDER}/log")] {
-        let below = Path::new(&below);
-        for name in disk.list(below).unwrap_or_default() {
-            let path = below.join(name);
-            let Ok(file) = disk.open(&path) else { continue };
-            let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
-            file.read_at(0, &mut bytes).unwrap();
-            files.insert(path, bytes);
-        }
-    }
-    files
+    disk.files(folder()).unwrap()
 }
 
 fn write(disk: &SimulatedDisk, name: &str, bytes: &[u8]) {

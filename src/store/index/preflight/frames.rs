@@ -106,6 +106,18 @@ fn frame(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (crc(checked) == *check).then_some((payload, behind))
 }
 
+/// The frame of a payload, as sled writes it.
+#[cfg(feature = "proof")]
+pub(super) fn written(payload: &[u8]) -> Vec<u8> {
+    let [a, b, c, d, e, f, ..] = (payload.len() as u64).to_le_bytes();
+    let length = [a, b, c, d, e, f];
+    let [low, high, ..] = crc32fast::hash(&length).to_le_bytes();
+    let mut frame = [length.as_slice(), &[low, high], payload].concat();
+    let check = crc(&frame);
+    frame.extend_from_slice(&check);
+    frame
+}
+
 /// How a file ends, of which this is left from the first frame on that does not hold.
 fn end(rest: &[u8]) -> End {
     if length(rest).is_some_and(|length| length > PAYLOAD_BYTES_MAX) {
@@ -124,16 +136,6 @@ fn end(rest: &[u8]) -> End {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn written(payload: &[u8]) -> Vec<u8> {
-        let length = (payload.len() as u64).to_le_bytes();
-        let mut frame = length[..6].to_vec();
-        frame.extend_from_slice(&crc32fast::hash(&length[..6]).to_le_bytes()[..2]);
-        frame.extend_from_slice(payload);
-        let check = crc(&frame);
-        frame.extend_from_slice(&check);
-        frame
-    }
 
     #[test]
     fn a_cut_anywhere_in_the_last_frame_is_torn_and_leaves_the_others() {

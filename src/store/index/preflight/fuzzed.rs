@@ -11,7 +11,7 @@
     reason = "a proof that meets what it does not expect should fail loudly"
 )]
 
-use super::frames::{End, crc, frames, records};
+use super::frames::{End, crc, frames, records, written};
 use super::leaves::{data, leaf};
 use crate::proof::input::Input;
 
@@ -42,12 +42,7 @@ fn file_of_frames(mut input: Input<'_>) {
     while !input.is_empty() {
         let (count, cut) = (input.small(), input.small() / 8);
         let payload = input.take(count);
-        let length = (payload.len() as u64).to_le_bytes();
-        let mut frame = length[..6].to_vec();
-        frame.extend_from_slice(&crc32fast::hash(&length[..6]).to_le_bytes()[..2]);
-        frame.extend_from_slice(payload);
-        let check = crc(&frame);
-        frame.extend_from_slice(&check);
+        let mut frame = written(payload);
         frame.truncate(frame.len() - cut.min(frame.len()));
         file.extend_from_slice(&frame);
         is_cut |= cut > 0;

@@ -2,6 +2,7 @@
 
 use super::scene::frames;
 use super::*;
+use crate::disk::whole;
 use crate::ids::Lsn;
 
 fn path(number: u64) -> PathBuf {
@@ -9,10 +10,7 @@ fn path(number: u64) -> PathBuf {
 }
 
 fn bytes_of(disk: &SimulatedDisk, number: u64) -> Vec<u8> {
-    let file = disk.open(&path(number)).unwrap();
-    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
+    whole::read(disk, &path(number), usize::MAX).unwrap().unwrap()
 }
 
 fn overwrite(disk: &SimulatedDisk, number: u64, offset: usize, bytes: &[u8]) {

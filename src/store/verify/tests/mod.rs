@@ -1,5 +1,6 @@
 //! Folders that are clean, and clean ones into which exactly one fault was planted.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -125,20 +126,9 @@ fn open_options() -> crate::store::Options {
 }
 
 /// The bytes of every file but the lock.
-fn everything(disk: &SimulatedDisk) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut files = Vec::new();
-    for below in [folder().to_owned(), folder().join("log")] {
-        for name in disk.list(&below).unwrap() {
-            let path = below.join(name);
-            if path.ends_with("LOCK") || path.ends_with("log") {
-                continue;
-            }
-            let file = disk.open(&path).unwrap();
-            let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
-            file.read_at(0, &mut bytes).unwrap();
-            files.push((path, bytes));
-        }
-    }
+fn everything(disk: &SimulatedDisk) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = disk.files(folder()).unwrap();
+    files.retain(|path, _| !path.ends_with("LOCK"));
     files
 }
 
