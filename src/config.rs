@@ -15,7 +15,8 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-use crate::core::state::{Rate, Settings, Who};
+use crate::core::authorise::{Rights, Who};
+use crate::core::state::{Rate, Settings};
 use crate::limits;
 use crate::telemetry::LogFormat;
 
@@ -369,8 +370,10 @@ fn members(path: &Path, given: &FileLimits, groups: FileGroups) -> Result<Settin
         bytes: rate("send_bytes_per_day", given.send_bytes_per_day, default.bytes, item, 1 << 50)?,
         groups: rate("groups_per_day", given.groups_per_day, default.groups, 1, most)?,
         additions: rate("additions_per_day", given.additions_per_day, default.additions, 1, most)?,
-        who_creates_groups: who("create", groups.create, default.who_creates_groups)?,
-        who_adds: who("add", groups.add, default.who_adds)?,
+        rights: Rights {
+            create_groups: who("create", groups.create, default.rights.create_groups)?,
+            add_members: who("add", groups.add, default.rights.add_members)?,
+        },
     })
 }
 
@@ -489,7 +492,7 @@ mod tests {
         .members;
         assert_eq!((members.sends, members.bytes), (Rate::a_second(5), Rate::a_day(1_000_000)));
         assert_eq!((members.groups, members.additions), (Rate::a_day(2), Rate::a_day(7)));
-        assert_eq!((members.who_creates_groups, members.who_adds), (Who::Operators, Who::Everyone));
+        assert_eq!((members.rights.create_groups, members.rights.add_members), (Who::Operators, Who::Everyone));
     }
 
     #[test]

@@ -89,6 +89,8 @@ const fn words(code: Code) -> &'static str {
         Code::InviteExpired => "this link has expired",
         Code::HandleNeeded => "this link names nobody: say who you want to be",
         Code::BeyondHead => "the group has no message with that msgid yet",
+        Code::Muted => "you are muted in that group: you can read and leave it",
+        Code::Banned => "banned from that group",
     }
 }
 
@@ -139,6 +141,7 @@ const fn advice(code: Code) -> &'static str {
         Code::InviteExpired => "ask for a new one",
         Code::HandleNeeded => "add --as HANDLE",
         Code::BeyondHead => "gaggle group list shows the newest of each",
+        Code::Muted | Code::Banned => "an owner or admin of the group can lift that",
     }
 }
 

@@ -339,6 +339,12 @@ pub enum Refusal {
     /// Beyond the head.
     #[error("beyond the last item")]
     BeyondHead,
+    /// The member is muted.
+    #[error("muted in this group: reading goes on")]
+    Muted,
+    /// The former member is banned.
+    #[error("banned from this group")]
+    Banned,
     /// The disk is full.
     #[error("the disk is full: nothing that grows is taken until there is room")]
     StorageFull,

@@ -97,6 +97,10 @@ pub struct MemberRow {
     pub intervals: Vec<Interval>,
     /// The group's name when a former member left.
     pub name_at_leave: Option<String>,
+    /// Whether they only read, as long as the stay lasts.
+    pub muted: bool,
+    /// Whether a former member can't be added again.
+    pub banned: bool,
 }
 
 /// A cursor of a device, or with device 0 the read mark of a user.

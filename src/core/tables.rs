@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
+use crate::core::authorise::{Asker, Rights, Verb, authorise};
+use crate::core::command::Refusal;
 use crate::core::listener::Sight;
 use crate::core::rows::{
     CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, InviteRow, ItemRow, MemberRow, Meta, SendRow,
@@ -239,6 +241,24 @@ impl Tables {
     pub fn groups_of(&self, user: UserId, after: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         let range = (Bound::Excluded((user, after)), Bound::Included((user, GroupId::MAX)));
         self.memberships.range(range).map(|(_, group)| *group)
+    }
+
+    /// Whether somebody (none: the operator key) may do what is about no group, and about no setting.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may(&self, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
+        let asker = who.map_or(Asker::OperatorKey, |user| Asker::user(self.user(user), None));
+        authorise(verb, asker, Rights::default())
+    }
+
+    /// Whether somebody may do this in a group, where no setting has a say.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_in(&self, group: GroupId, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
+        let asker = |user| Asker::user(self.user(user), self.member(group, user));
+        authorise(verb, who.map_or(Asker::OperatorKey, asker), Rights::default())
     }
 
     /// Whether a user may know of a group: belongs or belonged to it.

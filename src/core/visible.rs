@@ -3,7 +3,7 @@
 //! Pure arithmetic on the intervals of one member. It does not know who asks, and it never looks at items: an item of a
 //! visible range may still be gone, because retention removed it, or hidden for reasons of its own.
 
-use crate::core::rows::{Interval, MemberRow, Policy};
+use crate::core::rows::{Interval, MemberRow, Policy, Role};
 use crate::ids::MessageId;
 use crate::proof::{self, Wrong};
 
@@ -44,6 +44,12 @@ impl Interval {
 }
 
 impl MemberRow {
+    /// Somebody who is in the group, for the last of these stays.
+    #[must_use]
+    pub fn present(role: Role, intervals: Vec<Interval>) -> MemberRow {
+        MemberRow { role, intervals, name_at_leave: None, muted: false, banned: false }
+    }
+
     /// Whether the last stay is still going on.
     #[must_use]
     pub fn is_member(&self) -> bool {

@@ -6,12 +6,13 @@ use quinn::{Connection, RecvStream};
 use tokio::task::JoinSet;
 use tracing::debug;
 
+use crate::core::authorise::Verb;
 use crate::core::command::Command;
 use crate::core::listener::Wanted;
-use crate::server::Shared;
 use crate::server::request::{Recipient, Reply};
 use crate::server::session::Session;
 use crate::server::streams::FrameStream;
+use crate::server::{Shared, translate};
 use crate::wire::code::Code;
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{Ack, Frame, ReadMarks, Subscribe};
@@ -74,7 +75,7 @@ fn ack(shared: &Shared, session: &Arc<Session>, ack: Ack) -> Option<(Command, Re
     let device = session.device?;
     let (known, unknown): (Vec<_>, Vec<_>) = {
         let tables = &shared.view.read().tables;
-        ack.entries.into_iter().partition(|(group, _)| tables.is_group_known_to(session.user, *group))
+        ack.entries.into_iter().partition(|(group, _)| tables.may_in(*group, Verb::Ack, session.who()).is_ok())
     };
     session.refuse_acks(unknown.into_iter().map(|(group, _)| group), Code::NoSuchGroup);
     let entries = {
@@ -94,6 +95,7 @@ fn ack(shared: &Shared, session: &Arc<Session>, ack: Ack) -> Option<(Command, Re
 fn subscribe(shared: &Shared, session: &Session, subscribe: Subscribe) -> Result<(), Code> {
     let view = shared.view.read();
     let Some(mut listening) = session.listening() else { return Err(Code::NotListening) };
+    view.tables.may(Verb::Subscribe, session.who()).map_err(translate::code)?;
     let wanted = if subscribe.all { Wanted::All } else { Wanted::Groups(subscribe.groups.into_iter().collect()) };
     listening.subscribe(&view.tables, wanted);
     drop(listening);

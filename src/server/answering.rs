@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tracing::debug;
 
+use crate::core::authorise::Verb;
 use crate::core::listener as machine;
 use crate::core::tables::Tables;
 use crate::ids::MessageId;
@@ -137,8 +138,8 @@ impl Answering {
             Pull::TYPE => return self.pull(&decode(raw)?).map(State::Reading),
             ListGroups::TYPE => encode(request, &lists::groups(shared, session, &decode::<ListGroups>(raw)?)?)?,
             ListMembers::TYPE => encode(request, &lists::members(shared, session, &decode::<ListMembers>(raw)?)?)?,
-            ListUsers::TYPE => encode(request, &lists::users(shared, &decode::<ListUsers>(raw)?))?,
-            Names::TYPE => encode(request, &lists::names(shared, &decode::<Names>(raw)?)?)?,
+            ListUsers::TYPE => encode(request, &lists::users(shared, session, &decode::<ListUsers>(raw)?)?)?,
+            Names::TYPE => encode(request, &lists::names(shared, session, &decode::<Names>(raw)?)?)?,
             ListDevices::TYPE => encode(request, &lists::devices(shared, session, &decode::<ListDevices>(raw)?)?)?,
             _ => return Err(Code::Unsupported),
         };
@@ -146,9 +147,8 @@ impl Answering {
     }
 
     fn pull(&mut self, pull: &Pull) -> Result<PageAsked, Code> {
-        if self.session.device.is_none() {
-            return Err(Code::NotAllowed);
-        }
+        let may = self.shared.view.read().tables.may_in(pull.gid, Verb::Pull, self.session.who());
+        may.map_err(translate::code)?;
         self.handing = open(&self.shared, &self.session, pull)?;
         Ok(PageAsked {
             user: self.session.user,

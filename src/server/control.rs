@@ -7,6 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::debug;
 
 use crate::clock;
+use crate::core::authorise::Verb;
 use crate::core::command::{Command, Refusal, SendCommand, Sendable};
 use crate::core::rows::Handle;
 use crate::ids::DeviceId;
@@ -120,7 +121,13 @@ fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Aske
             let RevokeDevice { device, .. } = decode(raw)?;
             Ok(Asked::Command(Command::RevokeDevice { by: session.actor(), device }))
         }
-        Status::TYPE => decode::<Status>(raw).map(|_| Asked::Status),
+        Status::TYPE => {
+            decode::<Status>(raw)?;
+            match shared.view.read().tables.may(Verb::Status, session.who()) {
+                Ok(()) => Ok(Asked::Status),
+                Err(why) => Ok(Asked::Refuse(translate::code(why))),
+            }
+        }
         // A request hears that it is not supported; what asks for nothing cannot hear it but by the end.
         _ if raw.request == 0 && raw.must_understand() => Err(Code::Unsupported),
         _ => Ok(Asked::Refuse(Code::Unsupported)),

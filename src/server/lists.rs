@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::core::authorise::Verb;
 use crate::core::rows::Handle;
 use crate::ids::{DeviceId, UserId};
 use crate::limits;
@@ -15,9 +16,10 @@ use crate::wire::frame::{
 
 /// The caller's groups.
 pub(crate) fn groups(shared: &Shared, session: &Session, asked: &ListGroups) -> Result<GroupList, Code> {
-    let Some(device) = session.device else { return Err(Code::NotAllowed) };
     let view = shared.view.read();
     let tables = &view.tables;
+    tables.may(Verb::ListGroups, session.who()).map_err(translate::code)?;
+    let device = session.device.unwrap_or_default();
     let mut rows = Vec::new();
     let mut more = false;
     for gid in tables.groups_of(session.user, asked.after) {
@@ -44,9 +46,7 @@ pub(crate) fn groups(shared: &Shared, session: &Session, asked: &ListGroups) -> 
 pub(crate) fn members(shared: &Shared, session: &Session, asked: &ListMembers) -> Result<MemberList, Code> {
     let view = shared.view.read();
     let tables = &view.tables;
-    if !tables.member(asked.gid, session.user).is_some_and(|member| member.is_member()) {
-        return Err(Code::NoSuchGroup);
-    }
+    tables.may_in(asked.gid, Verb::ListMembers, session.who()).map_err(translate::code)?;
     let mut rows = Vec::new();
     let mut more = false;
     for (user, member) in tables.members(asked.gid, asked.after).filter(|(_, member)| member.is_member()) {
@@ -66,8 +66,9 @@ pub(crate) fn members(shared: &Shared, session: &Session, asked: &ListMembers) -
 }
 
 /// The users of the server.
-pub(crate) fn users(shared: &Shared, asked: &ListUsers) -> UserList {
+pub(crate) fn users(shared: &Shared, session: &Session, asked: &ListUsers) -> Result<UserList, Code> {
     let view = shared.view.read();
+    view.tables.may(Verb::ListUsers, session.who()).map_err(translate::code)?;
     let mut users = view.tables.users(asked.after).map(|(user, row)| UserInfo {
         user,
         handle: row.handle.as_str().to_owned(),
@@ -76,15 +77,16 @@ pub(crate) fn users(shared: &Shared, asked: &ListUsers) -> UserList {
     });
     let rows = users.by_ref().take(limits::LIST_ROWS_MAX).collect();
     let more = users.next().is_some();
-    UserList { rows: Rows(rows), more, extensions: Extensions::default() }
+    Ok(UserList { rows: Rows(rows), more, extensions: Extensions::default() })
 }
 
 /// The handles of these users.
-pub(crate) fn names(shared: &Shared, asked: &Names) -> Result<UserList, Code> {
+pub(crate) fn names(shared: &Shared, session: &Session, asked: &Names) -> Result<UserList, Code> {
     if asked.users.len() > limits::LIST_ROWS_MAX {
         return Err(Code::TooLarge);
     }
     let view = shared.view.read();
+    view.tables.may(Verb::Names, session.who()).map_err(translate::code)?;
     let wanted: BTreeSet<UserId> = asked.users.iter().copied().collect();
     let rows = wanted
         .into_iter()
@@ -101,7 +103,6 @@ pub(crate) fn names(shared: &Shared, asked: &Names) -> Result<UserList, Code> {
 pub(crate) fn devices(shared: &Shared, session: &Session, asked: &ListDevices) -> Result<DeviceList, Code> {
     let view = shared.view.read();
     let tables = &view.tables;
-    let operator = session.device.is_none() || tables.user(session.user).is_some_and(|row| row.operator);
     let user = match &asked.handle {
         None if session.device.is_some() => session.user,
         None => return Err(Code::HandleNeeded),
@@ -110,9 +111,8 @@ pub(crate) fn devices(shared: &Shared, session: &Session, asked: &ListDevices) -
             tables.user_by_handle(&handle).ok_or(Code::NoSuchUser)?
         }
     };
-    if user != session.user && !operator {
-        return Err(Code::NotAllowed);
-    }
+    let verb = if user == session.user { Verb::ListOwnDevices } else { Verb::ListOthersDevices };
+    tables.may(verb, session.who()).map_err(translate::code)?;
     let online: BTreeSet<DeviceId> =
         shared.registry.of_user(user).into_iter().filter_map(|session| session.device).collect();
     let mut devices = tables.devices_of(user, asked.after).map(|(device, row)| DeviceInfo {

@@ -47,6 +47,8 @@ mod start;
 pub mod stepped;
 mod streams;
 mod translate;
+#[cfg(test)]
+mod verbs;
 mod view;
 mod watchdog;
 mod writer;

@@ -13,11 +13,13 @@ use crossbeam_channel::{Receiver, Sender};
 use tokio::sync::{Semaphore, oneshot};
 use tracing::{debug, error};
 
+use crate::core::authorise::Verb;
 use crate::core::visible::Span;
 use crate::ids::{GroupId, Lsn, MessageId, UserId};
 use crate::limits;
 use crate::server::doubt::Doubt;
 use crate::server::rows::{Rows, RowsMaker};
+use crate::server::translate;
 use crate::server::view::View;
 use crate::server::watchdog::{Pulse, Watchdog, Work};
 use crate::store::engine::{Engine, EngineError};
@@ -144,9 +146,7 @@ pub(crate) fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
     let PageAsked { user, group, after, items, .. } = asked;
     let published = view.read();
     let tables = &published.tables;
-    if !tables.is_group_known_to(user, group) {
-        return Err(Code::NoSuchGroup);
-    }
+    tables.may_in(group, Verb::Pull, Some(user)).map_err(translate::code)?;
     let mut left = u64::from(items.max(1));
     let mut spans = Vec::new();
     let mut planned = after;

@@ -89,6 +89,11 @@ impl Session {
         self.device.map_or(Actor::Operator, Actor::Device)
     }
 
+    /// Its user; none for the operator key.
+    pub(crate) fn who(&self) -> Option<UserId> {
+        self.device.map(|_| self.user)
+    }
+
     /// The listener; none for callers.
     pub(crate) fn listening(&self) -> Option<MutexGuard<'_, Listening>> {
         self.listening.as_ref().map(|listening| listening.lock().unwrap_or_else(PoisonError::into_inner))

@@ -134,6 +134,10 @@ codes! {
     HandleNeeded = 76, "handle-needed", Permanent;
     /// The cursor would pass the head.
     BeyondHead = 77, "beyond-head", Permanent;
+    /// The member is muted in this group: they read and acknowledge, and leave.
+    Muted = 78, "muted", Permanent;
+    /// The user is banned from the group: nobody can add them until that is lifted.
+    Banned = 79, "banned", Permanent;
 }
 
 impl Class {

@@ -3,6 +3,7 @@
 //! Acks and read marks are clamped to the durable visible head and are no error when they say nothing new. Skipping is
 //! a request of its own, and may be refused.
 
+use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Event, Refusal};
 use crate::core::rows::{CursorRow, Write};
 use crate::core::state::decision::{Decided, Decision};
@@ -14,7 +15,7 @@ type Entries = Vec<(GroupId, MessageId)>;
 impl Decision<'_> {
     pub(super) fn ack(&mut self, device: DeviceId, entries: &[(GroupId, MessageId)]) -> Decided {
         let user = self.session(device)?;
-        let (answer, risen) = self.raise_all(user, device, entries);
+        let (answer, risen) = self.raise_all(user, device, Verb::Ack, entries);
         if !risen.is_empty() {
             self.events.push(Event::Cursors { device, entries: risen });
         }
@@ -23,7 +24,7 @@ impl Decision<'_> {
 
     pub(super) fn read_marks(&mut self, device: DeviceId, entries: &[(GroupId, MessageId)]) -> Decided {
         let user = self.session(device)?;
-        let (answer, risen) = self.raise_all(user, READ_MARK, entries);
+        let (answer, risen) = self.raise_all(user, READ_MARK, Verb::ReadMark, entries);
         if !risen.is_empty() {
             self.events.push(Event::ReadMarks { user, by: device, entries: risen });
         }
@@ -32,9 +33,7 @@ impl Decision<'_> {
 
     pub(super) fn skip(&mut self, device: DeviceId, group: GroupId, to: MessageId) -> Decided {
         let user = self.session(device)?;
-        if !self.tables.is_group_known_to(user, group) {
-            return Err(Refusal::NoSuchGroup);
-        }
+        self.tables.may_in(group, Verb::Skip, Some(user))?;
         if to > self.tables.visible_head(user, group) {
             return Err(Refusal::BeyondHead);
         }
@@ -42,11 +41,17 @@ impl Decision<'_> {
     }
 
     /// Raises cursors as far as asked and possible; answers where each stands, and which have risen.
-    fn raise_all(&mut self, user: UserId, device: DeviceId, entries: &[(GroupId, MessageId)]) -> (Answer, Entries) {
+    fn raise_all(
+        &mut self,
+        user: UserId,
+        device: DeviceId,
+        verb: Verb,
+        entries: &[(GroupId, MessageId)],
+    ) -> (Answer, Entries) {
         let (mut moved, mut refused, mut risen) = (Vec::with_capacity(entries.len()), Vec::new(), Vec::new());
         for (group, to) in entries.iter().copied() {
-            if !self.tables.is_group_known_to(user, group) {
-                refused.push((group, Refusal::NoSuchGroup));
+            if let Err(why) = self.tables.may_in(group, verb, Some(user)) {
+                refused.push((group, why));
                 continue;
             }
             let now = self.cursor(group, user, device).unwrap_or_else(|| self.delivery_start(group, user)).msgid;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::core::authorise::{Asker, Verb, authorise};
 use crate::core::command::{Actor, Answer, Command, Event, Refusal, RoomNeeded, Storage};
 use crate::core::rows::{
     CodeHash, CursorRow, DeviceRow, GroupRow, Handle, InviteRow, ItemContent, ItemRow, MemberRow, Meta, SendRow,
@@ -118,9 +119,16 @@ impl Decision<'_> {
         }
     }
 
-    /// Whether rights of an operator come with this: the operator key, or a user with the flag.
-    pub(super) fn is_operator(&self, user: Option<UserId>) -> bool {
-        user.is_none_or(|user| self.user(user).is_some_and(|row| row.operator))
+    /// Whether somebody (none: the operator key) may do what is about no group.
+    pub(super) fn may(&self, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
+        let asker = who.map_or(Asker::OperatorKey, |user| Asker::user(self.user(user), None));
+        authorise(verb, asker, self.settings.rights)
+    }
+
+    /// Whether somebody may do this in a group.
+    pub(super) fn may_in(&self, group: GroupId, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
+        let asker = |user| Asker::user(self.user(user), self.member(group, user));
+        authorise(verb, who.map_or(Asker::OperatorKey, asker), self.settings.rights)
     }
 
     // ---- what it sees -------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 //! A user may revoke every device they have, the asking one too: an operator can invite another. Cursors of a revoked
 //! device stay: a new one starts where it ended. Its sends are forgotten, because it can ask for none of them again.
 
+use crate::core::authorise::Verb;
 use crate::core::command::{Actor, Answer, Event, Refusal};
 use crate::core::names::device_name;
 use crate::core::rows::{DeviceRow, Write};
@@ -11,7 +12,7 @@ use crate::ids::{ClientSeq, DeviceId};
 
 impl Decision<'_> {
     pub(super) fn rename_device(&mut self, by: Actor, device: DeviceId, name: &str) -> Decided {
-        let row = self.device_for(by, device)?;
+        let row = self.device_for(by, device, Verb::RenameOwnDevice, Verb::RenameOthersDevice)?;
         self.session(device)?;
         let name = device_name(name).ok_or(Refusal::BadName)?.to_owned();
         if row.name != name {
@@ -22,7 +23,7 @@ impl Decision<'_> {
 
     /// Revoking again is no error: it is done.
     pub(super) fn revoke_device(&mut self, by: Actor, device: DeviceId) -> Decided {
-        let row = self.device_for(by, device)?;
+        let row = self.device_for(by, device, Verb::RevokeOwnDevice, Verb::RevokeOthersDevice)?;
         if row.revoked_ms.is_some() {
             return Ok(Answer::Done(None));
         }
@@ -32,11 +33,11 @@ impl Decision<'_> {
         Ok(Answer::Done(None))
     }
 
-    /// A device that the asker has rights over: their own, and for operators every one.
-    fn device_for(&self, by: Actor, device: DeviceId) -> Result<DeviceRow, Refusal> {
+    /// A device that the asker may do this to: the one verb for their own, the other for somebody else's.
+    fn device_for(&self, by: Actor, device: DeviceId, own: Verb, others: Verb) -> Result<DeviceRow, Refusal> {
         let asker = self.actor(by)?;
         let row = self.device(device).ok_or(Refusal::NoSuchDevice)?;
-        let is_own = asker == Some(row.user);
-        if is_own || self.is_operator(asker) { Ok(row.clone()) } else { Err(Refusal::NoSuchDevice) }
+        self.may(if asker == Some(row.user) { own } else { others }, asker)?;
+        Ok(row.clone())
     }
 }

@@ -1,18 +1,19 @@
 //! Groups: made and renamed.
 
+use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Event, Refusal};
 use crate::core::names::group_name;
 use crate::core::rows::{GroupRow, Interval, ItemContent, MemberRow, Meta, Policy, Role, Write};
 use crate::core::state::decision::{Decided, Decision};
-use crate::core::state::rates::{Limited, Who};
-use crate::ids::{DeviceId, GroupId, MessageId, Tag, UserId};
+use crate::core::state::rates::Limited;
+use crate::ids::{DeviceId, GroupId, MessageId, Tag};
 use crate::limits::GROUPS_MAX;
 
 impl Decision<'_> {
     /// The item that says so is the first, and the creator's join.
     pub(super) fn create_group(&mut self, by: DeviceId, name: &str, policy: Policy) -> Decided {
         let user = self.session(by)?;
-        self.check_who(self.settings.who_creates_groups, user)?;
+        self.may(Verb::CreateGroup, Some(user))?;
         let name = group_name(name).ok_or(Refusal::BadName)?.to_owned();
         let groups = self.tables.counts().groups + self.pending.added.groups;
         if groups >= GROUPS_MAX || self.meta(Meta::LastGroup) >= GroupId::COUNTED_MAX.value() {
@@ -26,7 +27,7 @@ impl Decision<'_> {
         let msgid = self.add_item(group, user, Tag::NONE, created);
         self.put_group(group, name, policy, self.now_ms, msgid);
         let stay = Interval { joined: msgid, left: None, policy, content_before: 0, content_until: 0 };
-        let row = MemberRow { role: Role::Owner, intervals: vec![stay], name_at_leave: None };
+        let row = MemberRow::present(Role::Owner, vec![stay]);
         self.put(Write::Member(group, user, row));
         self.start_cursors(group, user, msgid.previous(), 0);
         self.events.push(Event::Membership { group, user, member: true, msgid });
@@ -36,9 +37,7 @@ impl Decision<'_> {
     /// The name it has already is no change, and no item.
     pub(super) fn rename_group(&mut self, by: DeviceId, group: GroupId, name: &str) -> Decided {
         let user = self.session(by)?;
-        if self.current_member(group, user)?.role == Role::Member {
-            return Err(Refusal::NotAllowed);
-        }
+        self.may_in(group, Verb::RenameGroup, Some(user))?;
         let name = group_name(name).ok_or(Refusal::BadName)?.to_owned();
         let row = self.group(group).ok_or(Refusal::NoSuchGroup)?;
         if row.name == name {
@@ -56,14 +55,5 @@ impl Decision<'_> {
         let marks = self.marks(group);
         let row = GroupRow { name, policy, first_kept, head_mark: marks.head, content_mark: marks.content, created_ms };
         self.put(Write::Group(group, row));
-    }
-
-    /// Whether a setting gives a right to this user.
-    pub(super) fn check_who(&self, who: Who, user: UserId) -> Result<(), Refusal> {
-        match who {
-            Who::Everyone => Ok(()),
-            Who::Operators if self.is_operator(Some(user)) => Ok(()),
-            Who::Operators => Err(Refusal::NotAllowed),
-        }
     }
 }

@@ -3,6 +3,7 @@
 //! Only the hash of a code is known here. An invite reserves nothing; the first Enrol has the handle. A used one is kept
 //! until it expires, so that a lost answer can be asked for again by the same key; it opens nothing for any other.
 
+use crate::core::authorise::Verb;
 use crate::core::command::{Actor, Answer, Event, Refusal};
 use crate::core::names::device_name;
 use crate::core::rows::{CodeHash, DeviceKey, DeviceRow, Handle, InviteFor, InviteRow, Meta, UserRow, Write};
@@ -45,11 +46,9 @@ impl Decision<'_> {
         expires_ms: u64,
     ) -> Decided {
         let asker = self.actor(by)?;
-        if !self.is_operator(asker) {
-            return Err(Refusal::NotAllowed);
-        }
+        self.may(Verb::InviteUser, asker)?;
         if let Some(group) = group {
-            self.check_may_invite_into(group, asker)?;
+            self.may_in(group, Verb::AddMember, asker)?;
         }
         if self.user_by_handle(&handle).is_some() {
             return Err(Refusal::HandleTaken);
@@ -59,10 +58,6 @@ impl Decision<'_> {
             self.use_up(asker, Limited::Additions, 1, self.settings.additions)?;
         }
         Ok(self.put_invite(code, InviteFor::User { handle, group }, asker, expires_ms))
-    }
-
-    fn check_may_invite_into(&self, group: GroupId, asker: Option<UserId>) -> Result<(), Refusal> {
-        self.check_may_add(group, asker.ok_or(Refusal::NotAllowed)?)
     }
 
     /// Another device: by its user, or by an operator for anybody.
@@ -76,9 +71,7 @@ impl Decision<'_> {
         let asker = self.actor(by)?;
         let named = user.map(|handle| self.user_by_handle(&handle).ok_or(Refusal::NoSuchUser)).transpose()?;
         let user = named.or(asker).ok_or(Refusal::NoSuchUser)?;
-        if asker != Some(user) && !self.is_operator(asker) {
-            return Err(Refusal::NotAllowed);
-        }
+        self.may(if asker == Some(user) { Verb::InviteOwnDevice } else { Verb::InviteOthersDevice }, asker)?;
         if self.live_devices_of(user).len() >= USER_DEVICES_MAX {
             return Err(Refusal::LimitReached);
         }
@@ -179,7 +172,7 @@ impl Decision<'_> {
         let user = self.new_user(&handle, false)?;
         let device = self.new_device(seed, user);
         if let Some(group) = group {
-            let may = self.check_may_invite_into(group, by).and_then(|()| self.check_join(group, user));
+            let may = self.may_in(group, Verb::AddMember, by).and_then(|()| self.check_join(group, user));
             if may.is_ok() {
                 self.join(group, user, by.unwrap_or(user));
             }

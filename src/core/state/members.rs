@@ -3,6 +3,7 @@
 //! A join and the end of a stay are items; they are the borders of the stay, and both are visible to the member. A
 //! group without members is dead: nobody in it can add, and an invite into it joins nobody.
 
+use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Event, Refusal};
 use crate::core::rows::{CursorRow, Handle, Interval, ItemContent, MemberRow, Policy, Role, Write};
 use crate::core::state::decision::{Decided, Decision};
@@ -18,19 +19,11 @@ impl Decision<'_> {
 
     pub(super) fn add_member(&mut self, by: DeviceId, group: GroupId, handle: &Handle) -> Decided {
         let asker = self.session(by)?;
-        self.check_may_add(group, asker)?;
+        self.may_in(group, Verb::AddMember, Some(asker))?;
         let user = self.user_by_handle(handle).ok_or(Refusal::NoSuchUser)?;
         self.check_join(group, user)?;
         self.use_up(asker, Limited::Additions, 1, self.settings.additions)?;
         Ok(Answer::Done(Some(self.join(group, user, asker))))
-    }
-
-    /// Owners and admins may add, where the settings let them.
-    pub(super) fn check_may_add(&self, group: GroupId, asker: UserId) -> Result<(), Refusal> {
-        match self.current_member(group, asker)?.role {
-            Role::Owner | Role::Admin => self.check_who(self.settings.who_adds, asker),
-            Role::Member => Err(Refusal::NotAllowed),
-        }
     }
 
     /// Whether a user can join a group now.
@@ -73,7 +66,7 @@ impl Decision<'_> {
         let ended = before.as_ref().and_then(|row| row.intervals.last()).and_then(|stay| stay.left);
         let mut intervals = before.map(|row| row.intervals).unwrap_or_default();
         intervals.push(stay);
-        self.put(Write::Member(group, user, MemberRow { role: Role::Member, intervals, name_at_leave: None }));
+        self.put(Write::Member(group, user, MemberRow::present(Role::Member, intervals)));
         match ended {
             None => self.start_cursors(group, user, joined.previous(), content_before),
             Some(ended) => self.raise_cursors(group, user, ended, joined.previous(), content_before),
@@ -114,36 +107,36 @@ impl Decision<'_> {
     /// An owner removes anyone, an admin members. Who removes themselves leaves.
     pub(super) fn remove_member(&mut self, by: DeviceId, group: GroupId, handle: &Handle) -> Decided {
         let asker = self.session(by)?;
-        let role = self.current_member(group, asker)?.role;
         let named = self.user_by_handle(handle);
         if named == Some(asker) {
-            return Ok(Answer::Done(Some(self.leave(group, asker, role))));
+            return self.leave(group, asker);
         }
-        if role == Role::Member {
-            return Err(Refusal::NotAllowed);
-        }
+        self.may_in(group, Verb::RemoveMember, Some(asker))?;
         let user = named.ok_or(Refusal::NoSuchUser)?;
         let target = self.member(group, user).filter(|row| row.is_member()).ok_or(Refusal::NotMember)?;
-        match (role, target.role) {
-            (Role::Owner, Role::Owner | Role::Admin | Role::Member) | (Role::Admin, Role::Member) => {}
-            (Role::Admin, Role::Owner | Role::Admin) | (Role::Member, _) => return Err(Refusal::NotAllowed),
-        }
+        let verb = match target.role {
+            Role::Owner => Verb::RemoveOwner,
+            Role::Admin => Verb::RemoveAdmin,
+            Role::Member => Verb::RemoveMember,
+        };
+        self.may_in(group, verb, Some(asker))?;
         self.use_up(asker, Limited::Sends, 1, self.settings.sends)?;
         Ok(Answer::Done(Some(self.end_stay(group, user, asker, ItemContent::Removed(user)))))
     }
 
     pub(super) fn leave_group(&mut self, by: DeviceId, group: GroupId) -> Decided {
         let user = self.session(by)?;
-        let role = self.current_member(group, user)?.role;
-        Ok(Answer::Done(Some(self.leave(group, user, role))))
+        self.leave(group, user)
     }
 
-    fn leave(&mut self, group: GroupId, user: UserId, role: Role) -> MessageId {
+    fn leave(&mut self, group: GroupId, user: UserId) -> Decided {
+        self.may_in(group, Verb::LeaveGroup, Some(user))?;
+        let was_owner = self.member(group, user).is_some_and(|row| row.role == Role::Owner);
         let left = self.end_stay(group, user, user, ItemContent::Left(user));
-        if role == Role::Owner {
+        if was_owner {
             self.pass_on_ownership(group);
         }
-        left
+        Ok(Answer::Done(Some(left)))
     }
 
     fn end_stay(&mut self, group: GroupId, user: UserId, author: UserId, content: ItemContent) -> MessageId {

@@ -20,7 +20,7 @@ mod rates;
 mod sends;
 mod turns;
 
-pub use rates::{Rate, Settings, Who};
+pub use rates::{Rate, Settings};
 use turns::Turns;
 
 use crate::core::command::{Answer, Command, Event, Storage};

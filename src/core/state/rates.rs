@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::core::authorise::Rights;
 use crate::core::command::Refusal;
 use crate::ids::UserId;
 
@@ -30,15 +31,6 @@ impl Rate {
     }
 }
 
-/// Whom a right belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
-    /// Every user whose role allows it.
-    Everyone,
-    /// Of those, only users with the operator flag.
-    Operators,
-}
-
 /// What an operator may set about members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -50,10 +42,8 @@ pub struct Settings {
     pub groups: Rate,
     /// Users added to groups, by a user.
     pub additions: Rate,
-    /// Who may make groups.
-    pub who_creates_groups: Who,
-    /// Who may add to a group, where the role allows it.
-    pub who_adds: Who,
+    /// Who may do what a setting gives.
+    pub rights: Rights,
 }
 
 impl Default for Settings {
@@ -64,8 +54,7 @@ impl Default for Settings {
             bytes: Rate::a_day(4 << 30),
             groups: Rate::a_day(1_000),
             additions: Rate::a_day(50_000),
-            who_creates_groups: Who::Everyone,
-            who_adds: Who::Everyone,
+            rights: Rights::default(),
         }
     }
 }

@@ -4,11 +4,12 @@
 //! refusal consumes it; *not done* does not, and holds back everything later of that device. While the disk is full what
 //! was decided before is still answered, and nothing new is looked at; without any room not even the window moves.
 
+use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Refusal, SendCommand, Sendable, Storage};
-use crate::core::rows::{ItemContent, MemberRow, SendRow, SendWindow, Write};
+use crate::core::rows::{ItemContent, SendRow, SendWindow, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
-use crate::ids::{ClientSeq, DeviceId, GroupId, UserId};
+use crate::ids::{ClientSeq, DeviceId, UserId};
 use crate::limits::SENDS_UNANSWERED_MAX;
 use crate::proof::{self, Wrong};
 
@@ -28,7 +29,7 @@ impl Decision<'_> {
             self.turns.is_decided(device, seq);
         }
         if !is_fresh && proof::is(Wrong::DedupAfterAuthorisation) {
-            self.current_member(send.group, user)?;
+            self.may_in(send.group, Verb::Send, Some(user))?;
         }
         if is_fresh && !self.may_grow() {
             self.turns.hold_from(device, seq);
@@ -81,7 +82,7 @@ impl Decision<'_> {
             return Err(Refusal::OutOfTurn);
         }
         self.use_up(user, Limited::Sends, 1, self.settings.sends)?;
-        self.current_member(send.group, user)?;
+        self.may_in(send.group, Verb::Send, Some(user))?;
         let what = send.what?;
         self.use_up(user, Limited::Bytes, bytes(&what), self.settings.bytes)?;
         let content = ItemContent::Sent { kind: what.kind, body: what.body, extensions: what.extensions };
@@ -89,13 +90,6 @@ impl Decision<'_> {
         let row = SendRow { group: send.group, msgid, time_ms: self.now_ms, hash: send.hash };
         self.put(Write::Send(send.device, send.seq, row));
         Ok(Answer::Sent { msgid, time_ms: self.now_ms })
-    }
-
-    /// The membership of a user who is in the group now. To a stranger a group that exists is as absent as any other;
-    /// a former member is told.
-    pub(super) fn current_member(&self, group: GroupId, user: UserId) -> Result<&MemberRow, Refusal> {
-        let row = self.member(group, user).ok_or(Refusal::NoSuchGroup)?;
-        if row.is_member() { Ok(row) } else { Err(Refusal::NotMember) }
     }
 }
 

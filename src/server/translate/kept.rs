@@ -19,7 +19,7 @@ use crate::store::keys::{self, KeyError};
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, HandleRecord, IntervalRecord, InviteRecord, KeyRecord,
     MemberRecord, MembershipRecord, MessageRecord, MetaRecord, OwnRecord, RecordError, SendRecord, SendWindowRecord,
-    UserRecord, message_flag, opens,
+    UserRecord, member_extension, message_flag, opens,
 };
 use crate::store::tree::Tree;
 use crate::wire::WireError;
@@ -217,11 +217,13 @@ fn member_record(row: &MemberRow) -> MemberRecord {
         content_before: interval.content_before,
         content_until: interval.content_until,
     };
+    let muted = row.muted.then_some(member_extension::MUTED);
+    let marks = muted.into_iter().chain(row.banned.then_some(member_extension::BANNED));
     MemberRecord {
         role: wire::role(row.role),
         intervals: row.intervals.iter().map(interval).collect(),
         name_at_leave: row.name_at_leave.clone(),
-        extensions: Extensions::default(),
+        extensions: Extensions(marks.into_iter().map(|number| (number, Bytes::new())).collect()),
     }
 }
 

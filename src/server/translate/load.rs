@@ -17,7 +17,7 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::keys;
 use crate::store::records::{
     CursorRecord, DeviceRecord, GroupRecord, IntervalRecord, InviteRecord, MemberRecord, MessageRecord, MetaRecord,
-    OwnRecord, SendRecord, SendWindowRecord, UserRecord, opens,
+    OwnRecord, SendRecord, SendWindowRecord, UserRecord, member_extension, opens,
 };
 use crate::store::tree::Tree;
 use crate::wire::item::{Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody as _, kind};
@@ -218,6 +218,8 @@ fn member_row(record: MemberRecord) -> Result<MemberRow, KeptError> {
         role: role(record.role)?,
         intervals: record.intervals.iter().map(interval).collect::<Result<_, KeptError>>()?,
         name_at_leave: record.name_at_leave,
+        muted: record.extensions.find(member_extension::MUTED).is_some(),
+        banned: record.extensions.find(member_extension::BANNED).is_some(),
     })
 }
 

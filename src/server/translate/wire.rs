@@ -63,6 +63,8 @@ pub(crate) const fn code(why: Refusal) -> Code {
         Refusal::InviteExpired => Code::InviteExpired,
         Refusal::HandleNeeded => Code::HandleNeeded,
         Refusal::BeyondHead => Code::BeyondHead,
+        Refusal::Muted => Code::Muted,
+        Refusal::Banned => Code::Banned,
         Refusal::StorageFull => Code::StorageFull,
     }
 }

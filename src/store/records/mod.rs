@@ -38,6 +38,14 @@ pub enum RecordError {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Extensions(pub Vec<(u16, Bytes)>);
 
+impl Extensions {
+    /// The bytes under this number, if it is there.
+    #[must_use]
+    pub fn find(&self, number: u16) -> Option<&Bytes> {
+        self.0.iter().find(|(known, _)| *known == number).map(|(_, bytes)| bytes)
+    }
+}
+
 fn version(input: &mut Input<'_>) -> Result<(), RecordError> {
     match u8::take(input)? {
         VERSION => Ok(()),
@@ -92,6 +100,14 @@ pub mod role {
     pub const ADMIN: u8 = 2;
     /// Member.
     pub const MEMBER: u8 = 3;
+}
+
+/// Extensions of [`MemberRecord`]; each is there, without bytes, where it holds.
+pub mod member_extension {
+    /// The member is muted.
+    pub const MUTED: u16 = 1;
+    /// The former member is banned.
+    pub const BANNED: u16 = 2;
 }
 
 /// Numbers of a history policy.

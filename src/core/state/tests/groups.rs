@@ -1,9 +1,10 @@
 //! Groups and members: borders, roles, ownership, names, bounds.
 
 use super::*;
+use crate::core::authorise::{Rights, Who};
 use crate::core::command::Event;
 use crate::core::rows::{MemberRow, Meta, Role};
-use crate::core::state::{Rate, Who};
+use crate::core::state::Rate;
 use crate::limits::INTERVALS_MAX;
 
 fn trio() -> (World, [DeviceId; 3], GroupId) {
@@ -287,7 +288,8 @@ fn a_membership_that_begins_or_ends_is_told() {
 
 #[test]
 fn settings_say_who_makes_groups_and_who_adds() {
-    let settings = Settings { who_creates_groups: Who::Operators, who_adds: Who::Operators, ..Settings::default() };
+    let rights = Rights { create_groups: Who::Operators, add_members: Who::Operators };
+    let settings = Settings { rights, ..Settings::default() };
     let mut world = World::with(settings);
     let (anna, bob) = (world.user("anna"), world.user("bob"));
     let group = world.group(anna);

@@ -1,0 +1,282 @@
+//! Who may do what: the one function that every request of the protocol passes, on its way to the writer and to what is
+//! read.
+//!
+//! It is told the verb and how its asker stands, and answers yes or why not; it looks at no row and remembers nothing.
+//! Who somebody is was proved before, and what a request says is judged after. A group that is not there and one that
+//! the asker never belonged to answer the same, whatever the verb.
+
+use crate::core::command::Refusal;
+use crate::core::rows::{MemberRow, Role, UserRow};
+
+macro_rules! verbs {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Everything that can be asked by somebody who is known.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Verb {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Verb {
+            /// Every verb.
+            pub const ALL: &'static [Verb] = &[$(Verb::$name,)*];
+        }
+    };
+}
+
+verbs! {
+    // ---- items and marks of a group ---------------------------------------------------------------------------------
+    /// Sends something.
+    Send,
+    /// Reads a page.
+    Pull,
+    /// Acknowledges.
+    Ack,
+    /// Moves the read mark.
+    ReadMark,
+    /// Passes over what was not read.
+    Skip,
+
+    // ---- groups and their members -----------------------------------------------------------------------------------
+    /// Makes a group.
+    CreateGroup,
+    /// Adds a user, or invites one into the group.
+    AddMember,
+    /// Removes a member: asked before it is known who that is.
+    RemoveMember,
+    /// Removes an admin.
+    RemoveAdmin,
+    /// Removes another owner.
+    RemoveOwner,
+    /// Leaves.
+    LeaveGroup,
+    /// Gives the group another name.
+    RenameGroup,
+    /// Lists the members.
+    ListMembers,
+
+    // ---- what belongs to no group -----------------------------------------------------------------------------------
+    /// Says which groups are to be pushed: of others nothing is.
+    Subscribe,
+    /// Lists one's own groups.
+    ListGroups,
+    /// Lists the users.
+    ListUsers,
+    /// Asks for the handles of users.
+    Names,
+    /// Asks how the server is.
+    Status,
+
+    // ---- people and devices -----------------------------------------------------------------------------------------
+    /// Invites a new user.
+    InviteUser,
+    /// Invites another device of one's own.
+    InviteOwnDevice,
+    /// Invites a device of somebody else.
+    InviteOthersDevice,
+    /// Lists one's own devices.
+    ListOwnDevices,
+    /// Lists the devices of somebody else.
+    ListOthersDevices,
+    /// Renames a device of one's own.
+    RenameOwnDevice,
+    /// Renames a device of somebody else.
+    RenameOthersDevice,
+    /// Revokes a device of one's own.
+    RevokeOwnDevice,
+    /// Revokes a device of somebody else.
+    RevokeOthersDevice,
+}
+
+/// How somebody stands to the group that a verb is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Never belonged to it; or it is not there, or none is meant.
+    Stranger,
+    /// Belonged to it.
+    Former {
+        /// Whether they can't be added again.
+        banned: bool,
+    },
+    /// Belongs to it.
+    Present {
+        /// As what.
+        role: Role,
+        /// Whether they only read.
+        muted: bool,
+    },
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    /// The holder of the operator key, who is no user.
+    OperatorKey,
+    /// A user.
+    User {
+        /// Whether they have the operator flag.
+        operator: bool,
+        /// How they stand to the group in question.
+        standing: Standing,
+    },
+}
+
+/// Whom a right belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// Every user whose role allows it.
+    Everyone,
+    /// Of those, only users with the operator flag.
+    Operators,
+}
+
+/// What the settings of the server say about verbs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rights {
+    /// Who may make groups.
+    pub create_groups: Who,
+    /// Who may add to a group, where the role allows it.
+    pub add_members: Who,
+}
+
+impl Default for Rights {
+    fn default() -> Rights {
+        Rights { create_groups: Who::Everyone, add_members: Who::Everyone }
+    }
+}
+
+/// Whether this asker may do this.
+///
+/// # Errors
+/// Why not; the same for every verb that fails on the same thing.
+pub fn authorise(verb: Verb, asker: Asker, rights: Rights) -> Result<(), Refusal> {
+    let operator = asker.is_operator();
+    match need(verb, rights) {
+        Need::Nothing => Ok(()),
+        Need::User => asker.standing().map(|_| ()),
+        Need::Operator { else_say } => {
+            if operator {
+                Ok(())
+            } else {
+                Err(else_say)
+            }
+        }
+        Need::Setting(who) => asker.standing().and_then(|_| granted(who, operator)),
+        Need::Known => match asker.standing()? {
+            Standing::Stranger => Err(Refusal::NoSuchGroup),
+            Standing::Former { .. } | Standing::Present { .. } => Ok(()),
+        },
+        Need::Present => present(asker.standing()?).map(|_| ()),
+        Need::Voice { of, who } => match present(asker.standing()?)? {
+            Present { muted: true, .. } => Err(Refusal::Muted),
+            Present { role, muted: false } if rank(role) < rank(of) => Err(Refusal::NotAllowed),
+            Present { .. } => granted(who, operator),
+        },
+    }
+}
+
+impl Asker {
+    /// A user with this row, of whom a group has this row.
+    #[must_use]
+    pub fn user(user: Option<&UserRow>, member: Option<&MemberRow>) -> Asker {
+        let standing = match member {
+            None => Standing::Stranger,
+            Some(row) if row.is_member() => Standing::Present { role: row.role, muted: row.muted },
+            Some(row) => Standing::Former { banned: row.banned },
+        };
+        Asker::User { operator: user.is_some_and(|row| row.operator), standing }
+    }
+
+    fn is_operator(self) -> bool {
+        matches!(self, Asker::OperatorKey | Asker::User { operator: true, .. })
+    }
+
+    /// How they stand to the group; the key belongs to none, and what takes a user is not for it.
+    fn standing(self) -> Result<Standing, Refusal> {
+        match self {
+            Asker::OperatorKey => Err(Refusal::NotAllowed),
+            Asker::User { standing, .. } => Ok(standing),
+        }
+    }
+}
+
+/// What a verb takes.
+enum Need {
+    /// Nothing but being known.
+    Nothing,
+    /// A user.
+    User,
+    /// The rights of an operator.
+    Operator {
+        /// What everybody else is told.
+        else_say: Refusal,
+    },
+    /// What a setting gives.
+    Setting(Who),
+    /// Belonging to the group, now or once.
+    Known,
+    /// Belonging to it now.
+    Present,
+    /// Belonging to it now and not muted.
+    Voice {
+        /// In this role or above.
+        of: Role,
+        /// And as a setting has it.
+        who: Who,
+    },
+}
+
+fn need(verb: Verb, rights: Rights) -> Need {
+    let voice = |of| Need::Voice { of, who: Who::Everyone };
+    match verb {
+        Verb::Status => Need::Nothing,
+        Verb::Subscribe | Verb::ListGroups | Verb::ListOwnDevices | Verb::InviteOwnDevice => Need::User,
+        Verb::RenameOwnDevice | Verb::RevokeOwnDevice => Need::User,
+        Verb::ListUsers | Verb::Names => Need::Nothing,
+        Verb::CreateGroup => Need::Setting(rights.create_groups),
+        Verb::Pull | Verb::Ack | Verb::ReadMark | Verb::Skip => Need::Known,
+        Verb::ListMembers | Verb::LeaveGroup => Need::Present,
+        Verb::Send => voice(Role::Member),
+        Verb::AddMember => Need::Voice { of: Role::Admin, who: rights.add_members },
+        Verb::RemoveMember | Verb::RenameGroup => voice(Role::Admin),
+        Verb::RemoveAdmin | Verb::RemoveOwner => voice(Role::Owner),
+        Verb::InviteUser | Verb::InviteOthersDevice | Verb::ListOthersDevices => {
+            Need::Operator { else_say: Refusal::NotAllowed }
+        }
+        // A device of somebody else is as absent as one that is not there.
+        Verb::RenameOthersDevice | Verb::RevokeOthersDevice => Need::Operator { else_say: Refusal::NoSuchDevice },
+    }
+}
+
+/// A member as they are now.
+struct Present {
+    role: Role,
+    muted: bool,
+}
+
+/// To a stranger a group that exists is as absent as any other; a former member is told, and why they can't come back.
+fn present(standing: Standing) -> Result<Present, Refusal> {
+    match standing {
+        Standing::Stranger => Err(Refusal::NoSuchGroup),
+        Standing::Former { banned: true } => Err(Refusal::Banned),
+        Standing::Former { banned: false } => Err(Refusal::NotMember),
+        Standing::Present { role, muted } => Ok(Present { role, muted }),
+    }
+}
+
+fn granted(who: Who, operator: bool) -> Result<(), Refusal> {
+    match who {
+        Who::Operators if !operator => Err(Refusal::NotAllowed),
+        Who::Operators | Who::Everyone => Ok(()),
+    }
+}
+
+fn rank(role: Role) -> u8 {
+    match role {
+        Role::Owner => 3,
+        Role::Admin => 2,
+        Role::Member => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests;
