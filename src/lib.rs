@@ -31,6 +31,7 @@
 //! | folder | what it is for | what it never does |
 //! | --- | --- | --- |
 //! | [`ids`], [`limits`], [`clock`] | names of numbers, every bound with its reason, the one clock | decide |
+//! | `chance` | the one source of random bytes | make keys |
 //! | [`wire`] | frames, items, codes, links, proofs: bytes to types and back | I/O; know core or store |
 //! | [`core`] | what is decided: groups, members, sends, cursors, hand-out; the client's outbox and inbox | I/O, async, clock, randomness |
 //! | [`disk`] | the one door to files: real, and simulated with power loss | know what the files mean |
@@ -117,6 +118,7 @@
 //! - **Another history is refused, not merged.** A client that knows another epoch than the store's is told so and ends;
 //!   restoring a backup, which would make such clients, is not part of this version.
 
+mod chance;
 pub mod cli;
 pub mod client;
 pub mod clock;

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// What may stand in `src`.
 const TOP: &[&str] = &[
+    "chance.rs",
     "cli",
     "client",
     "clock.rs",
@@ -39,16 +40,20 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ("ids", &[]),
     ("limits", &["ids"]),
     ("clock", &["proof"]),
+    ("chance", &["proof"]),
     ("proof", &["clock"]),
     ("wire", &["ids", "limits"]),
     ("core", &["ids", "limits", "proof"]),
     ("disk", &["ids", "limits", "clock"]),
     ("sync", &[]),
-    ("store", &["ids", "limits", "clock", "disk", "proof", "sync"]),
+    ("store", &["ids", "limits", "clock", "chance", "disk", "proof", "sync"]),
     ("telemetry", &["ids", "limits", "clock"]),
     ("config", &["ids", "limits", "wire", "core", "telemetry"]),
-    ("server", &["ids", "limits", "clock", "wire", "core", "disk", "store", "telemetry", "config", "proof", "sync"]),
-    ("client", &["ids", "limits", "clock", "wire", "core", "disk", "proof"]),
+    (
+        "server",
+        &["ids", "limits", "clock", "chance", "wire", "core", "disk", "store", "telemetry", "config", "proof", "sync"],
+    ),
+    ("client", &["ids", "limits", "clock", "chance", "wire", "core", "disk", "proof"]),
     (
         "cli",
         &[

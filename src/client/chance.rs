@@ -1,19 +1,11 @@
-//! Where the client takes its randomness: from the system, or in a proof from what its thread was given.
+//! What of chance the client needs: bytes, numbers, parts of a pause.
 
-use ring::rand::{SecureRandom as _, SystemRandom};
-
+use crate::chance;
 use crate::client::error::ProfileError;
 
 /// Random bytes.
 pub(super) fn bytes<const N: usize>() -> Result<[u8; N], ProfileError> {
-    #[cfg(feature = "proof")]
-    if let Some(bytes) = crate::proof::chance::bytes() {
-        return Ok(bytes);
-    }
-    let mut bytes = [0; N];
-    let none = |_| ProfileError::Disk("the system gives no randomness".to_owned());
-    SystemRandom::new().fill(&mut bytes).map_err(none)?;
-    Ok(bytes)
+    chance::bytes().ok_or_else(|| ProfileError::Disk("the system gives no randomness".to_owned()))
 }
 
 /// A random number.

@@ -5,9 +5,9 @@
 //! that the time taken tells nothing about a secret.
 
 use ring::digest::{Context, SHA256, digest};
-use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ED25519, UnparsedPublicKey};
 
+use crate::chance;
 use crate::core::rows::{CodeHash, DeviceKey, SendHash};
 use crate::ids::GroupId;
 use crate::limits::KEY_BYTES;
@@ -33,13 +33,7 @@ pub struct NoRandomness;
 /// # Errors
 /// Where the system has none.
 pub fn random<const BYTES: usize>() -> Result<[u8; BYTES], NoRandomness> {
-    #[cfg(feature = "proof")]
-    if let Some(bytes) = crate::proof::chance::bytes() {
-        return Ok(bytes);
-    }
-    let mut bytes = [0; BYTES];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
-    Ok(bytes)
+    chance::bytes().ok_or(NoRandomness)
 }
 
 /// Whether `signature` is that of `key` over `message`.

@@ -7,8 +7,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use ring::rand::{SecureRandom, SystemRandom};
-
+use crate::chance;
 use crate::disk::{Disk, DiskError, whole};
 use crate::ids::Epoch;
 use crate::store::error::StoreError;
@@ -64,15 +63,9 @@ pub struct Format {
     pub epoch: Epoch,
 }
 
-/// Random bytes from the system.
+/// Random bytes.
 pub(super) fn random<const N: usize>() -> Result<[u8; N], StoreError> {
-    #[cfg(feature = "proof")]
-    if let Some(bytes) = crate::proof::chance::bytes() {
-        return Ok(bytes);
-    }
-    let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| StoreError::Random)?;
-    Ok(bytes)
+    chance::bytes().ok_or(StoreError::Random)
 }
 
 fn hex(bytes: &[u8]) -> String {
