@@ -1,7 +1,5 @@
 //! Where work that waits for the disk is done: in a thread beside the runtime, or in a proof by whoever asks.
 
-use crate::client::error::ProfileError;
-
 /// Who does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Files {
@@ -20,15 +18,5 @@ impl Files {
             #[cfg(feature = "proof")]
             Files::Here => Some(work()),
         }
-    }
-
-    /// Does this work, which may fail by itself.
-    pub(super) async fn attempt<T, E>(self, work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<ProfileError> + Send + 'static,
-    {
-        let stopped = || ProfileError::Disk("a thread that worked on files has stopped".to_owned());
-        self.work(work).await.unwrap_or_else(|| Err(stopped().into()))
     }
 }

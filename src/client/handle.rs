@@ -333,12 +333,18 @@ impl Outlet {
 pub(super) async fn on_disk<T: Send + 'static, E: From<ProfileError> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {
-    Files::InThread.attempt(work).await
+    let stopped = || ProfileError::Disk("a thread that worked on files has stopped".to_owned());
+    Files::InThread.work(work).await.unwrap_or_else(|| Err(stopped().into()))
 }
 
 /// What a client of this profile begins with.
 pub(super) fn parts(files: Files, profile: &Profile, options: ClientOptions) -> Result<Parts, ProfileError> {
-    let (account, key) = (profile.account()?, profile.key()?);
+    parts_of(files, profile, profile.account()?, options)
+}
+
+/// The same where it is known whose profile it is.
+fn parts_of(files: Files, profile: &Profile, account: Account, options: ClientOptions) -> Result<Parts, ProfileError> {
+    let key = profile.key()?;
     let instance = chance::number()?;
     let sending = Sending::new(files, profile.disk().clone(), profile.folder().to_owned(), account.epoch);
     let identity = Identity::Device { profile: profile.clone(), account };
@@ -353,8 +359,9 @@ pub(super) fn listening(
     what: Subscription,
     from: Option<Position>,
 ) -> Result<(Parts, Outlet), ListenError> {
-    let me = profile.account()?.user;
-    let mut parts = parts(files, profile, options)?;
+    let account = profile.account()?;
+    let me = account.user;
+    let mut parts = parts_of(files, profile, account, options)?;
     let path = profile.folder().join(LISTEN_LOCK);
     let lock = profile.disk().lock(&path).map_err(ProfileError::from)?;
     let lock = lock.ok_or_else(|| ListenError::AnotherListener { pid: holder(profile.disk(), &path) })?;
