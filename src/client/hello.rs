@@ -238,7 +238,7 @@ fn decode<F: Frame>(frame: &RawFrame) -> Result<F, WireError> {
 }
 
 /// The frame that asks for a device, over a TLS session with this exporter.
-pub(super) fn enrol_bytes(
+fn enrol_bytes(
     exporter: &[u8; proof::EXPORTER_BYTES],
     key: &Ed25519KeyPair,
     wish: &Wish<'_>,

@@ -22,16 +22,6 @@ impl Source {
     }
 }
 
-/// From here on this thread's chance follows from the seed.
-pub fn set(seed: u64) {
-    swap(Some(Source::new(seed)));
-}
-
-/// This thread's chance is the machine's again.
-pub fn release() {
-    swap(None);
-}
-
 /// From here on this thread's chance comes from this source, or is the machine's again. Answers the source that it had,
 /// without what was taken from it.
 pub fn swap(source: Option<Source>) -> Option<Source> {

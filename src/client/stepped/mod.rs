@@ -40,7 +40,7 @@ use crate::client::net::NetEvent;
 use crate::client::options::ClientOptions;
 use crate::client::profile::Profile;
 use crate::client::sending::Queue;
-use crate::client::types::{OutboxEntry, Outcome, Position};
+use crate::client::types::{Outcome, Position};
 use crate::clock;
 use crate::ids::{ClientSeq, GroupId, Tag};
 use crate::limits::BODY_BYTES_MAX;
@@ -48,9 +48,9 @@ use crate::proof::chance;
 use crate::wire::proof::EXPORTER_BYTES;
 
 pub use self::asked::{Asked, Closing, Dial};
-pub use self::view::{Entry, Group, Outbox, enrol, enrol_request, outbox_on_disk, public_key};
+pub use self::view::{Entry, Group, Outbox, enrol, outbox_on_disk, public_key};
 
-/// The keying material of every simulated connection: what a device signs in Prove and Enrol is about this.
+/// The keying material of every simulated connection: what a device signs in Prove is about this.
 pub const EXPORTER: [u8; EXPORTER_BYTES] = [0x5e; EXPORTER_BYTES];
 
 /// What a process begins with.
@@ -115,51 +115,16 @@ impl Process {
     /// # Errors
     /// As [`super::Client::queue`].
     pub fn queue(&mut self, group: GroupId, tag: Tag, text: &str) -> Result<ClientSeq, OutboxError> {
-        let mut answers = self.queue_together(&[(group, tag, text)]);
-        answers.pop().unwrap_or(Err(OutboxError::Closed))
-    }
-
-    /// As [`Process::queue`], for several that come so close together that one turn of the loop takes them.
-    pub fn queue_together(&mut self, messages: &[(GroupId, Tag, &str)]) -> Vec<Result<ClientSeq, OutboxError>> {
-        let mut commands = Vec::new();
-        let mut answers = Vec::new();
-        for (group, tag, text) in messages {
-            let asked = text_payload(text, *tag, BODY_BYTES_MAX).map(|payload| {
-                let (reply, answer) = oneshot::channel();
-                commands.push(Command::Queue(Queue { group: *group, tag: *tag, payload, reply }));
-                answer
-            });
-            answers.push(asked);
-        }
-        self.obey(commands);
-        let answer = |asked: Result<oneshot::Receiver<_>, _>| asked?.try_recv().unwrap_or(Err(OutboxError::Closed));
-        answers.into_iter().map(answer).collect()
-    }
-
-    /// As [`super::Client::withdraw`].
-    ///
-    /// # Errors
-    /// As [`super::Client::withdraw`].
-    pub fn withdraw(&mut self, seq: ClientSeq) -> Result<(), OutboxError> {
+        let payload = text_payload(text, tag, BODY_BYTES_MAX)?;
         let (reply, mut answer) = oneshot::channel();
-        self.obey(vec![Command::Withdraw(seq, reply)]);
-        answer.try_recv().unwrap_or(Err(OutboxError::Closed))
-    }
-
-    /// As [`super::Client::outbox`].
-    ///
-    /// # Errors
-    /// As [`super::Client::outbox`].
-    pub fn list_outbox(&mut self) -> Result<Vec<OutboxEntry>, OutboxError> {
-        let (reply, mut answer) = oneshot::channel();
-        self.obey(vec![Command::Outbox(reply)]);
+        self.obey(Command::Queue(Queue { group, tag, payload, reply }));
         answer.try_recv().unwrap_or(Err(OutboxError::Closed))
     }
 
     /// Begins to wait for an outcome, as [`super::Client::outcome`] does: see [`Process::take_outcomes`].
     pub fn await_outcome(&mut self, seq: ClientSeq) {
         let (reply, answer) = oneshot::channel();
-        self.obey(vec![Command::Outcome(seq, reply)]);
+        self.obey(Command::Outcome(seq, reply));
         self.answers.push((seq, answer));
     }
 
@@ -180,11 +145,6 @@ impl Process {
         come
     }
 
-    /// Somebody wants a connection, as everybody does who asks something of the server.
-    pub fn want_connection(&mut self) {
-        self.obey(vec![Command::Connect]);
-    }
-
     /// The events that are there, at most so many; none from one that only calls.
     pub fn take_events(&mut self, max: usize) -> Vec<Event> {
         std::iter::from_fn(|| self.outlet.as_mut()?.try_next()).take(max).collect()
@@ -197,12 +157,12 @@ impl Process {
         }
     }
 
-    fn obey(&mut self, commands: Vec<Command>) {
-        if commands.is_empty() || self.closing.is_some() {
+    fn obey(&mut self, command: Command) {
+        if self.closing.is_some() {
             return;
         }
         self.settle_debt();
-        self.with_engine(async |engine| drop(engine.obey(commands).await));
+        self.with_engine(async |engine| drop(engine.obey(vec![command]).await));
         self.owed = true;
     }
 
@@ -228,11 +188,6 @@ impl Process {
         if self.road.push(attempt, bytes) {
             self.hear();
         }
-    }
-
-    /// The push stream has broken; what comes next is on a new one.
-    pub fn push_broken(&mut self, attempt: u64) {
-        self.road.push_broken(attempt);
     }
 
     /// Bytes came on a request stream.

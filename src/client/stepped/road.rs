@@ -240,10 +240,6 @@ impl Road {
         self.with(attempt, |open| open.push.push(bytes))
     }
 
-    pub(super) fn push_broken(&self, attempt: u64) -> bool {
-        self.with(attempt, |open| open.push = FrameReader::new())
-    }
-
     /// Lets this be done with a request stream; whether it is there.
     fn with_request(&self, stream: u64, work: impl FnOnce(&mut Request)) -> bool {
         let mut state = self.state();

@@ -5,16 +5,14 @@ use std::path::Path;
 use bytes::Bytes;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
-use super::{EXPORTER, Process};
-use crate::client::error::{ConnectError, ProfileError, Refusal};
-use crate::client::hello::{Wish, enrol_bytes};
+use super::Process;
+use crate::client::error::{ConnectError, ProfileError};
 use crate::client::outbox_file::OutboxFile;
 use crate::client::profile::{Begun, Profile};
 use crate::client::types::Account;
 use crate::core::outbox;
 use crate::disk::SharedDisk;
 use crate::ids::{ClientSeq, GroupId, MessageId, Tag};
-use crate::wire::WireError;
 use crate::wire::frame::Enrolled;
 use crate::wire::link::{InviteCode, Link, Pin};
 
@@ -103,18 +101,6 @@ impl Process {
         sending.is_some_and(|sending| sending.drains())
     }
 
-    /// Why there is no connection.
-    #[must_use]
-    pub fn trouble(&self) -> Option<ConnectError> {
-        self.seen.borrow().trouble.clone()
-    }
-
-    /// Why the server takes no sends just now.
-    #[must_use]
-    pub fn held(&self) -> Option<Refusal> {
-        self.seen.borrow().held.clone()
-    }
-
     /// Why it is over for good: nothing is connected or sent any more.
     #[must_use]
     pub fn ended(&self) -> Option<ConnectError> {
@@ -163,20 +149,6 @@ pub fn public_key(seed: &[u8; 32]) -> Result<[u8; 32], ProfileError> {
 fn pair(seed: &[u8; 32]) -> Result<Ed25519KeyPair, ProfileError> {
     let wrong = |_| ProfileError::Disk("this is no seed of a key".to_owned());
     Ed25519KeyPair::from_seed_unchecked(seed).map_err(wrong)
-}
-
-/// The frame with which a device asks to be enrolled, over a connection with [`EXPORTER`].
-///
-/// # Errors
-/// Where a text is too long for a frame.
-pub fn enrol_request(
-    seed: &[u8; 32],
-    code: InviteCode,
-    handle: Option<&str>,
-    device_name: &str,
-) -> Result<Bytes, WireError> {
-    let key = pair(seed).map_err(|_| WireError::BadRows)?;
-    enrol_bytes(&EXPORTER, &key, &Wish { code, handle, device_name })
 }
 
 /// Makes the profile of a device that the server has enrolled with the key of this seed, by the steps of a real

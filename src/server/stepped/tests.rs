@@ -38,7 +38,7 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> World {
-        chance::set(seed);
+        chance::swap(Some(chance::Source::new(seed)));
         time::set(0, NOW_MS);
         let mut world = World {
             disk: SimulatedDisk::new(),
