@@ -39,13 +39,12 @@ mod result;
 use std::time::{Duration, Instant};
 
 use gaggle::ids::GroupId;
-use gaggle::wire::frame::{AddMember, CreateGroup, Done, Extensions, GroupCreated, InviteMade, MakeInvite};
-use gaggle::wire::link::{InviteCode, Link, Pin};
+use gaggle::wire::frame::{AddMember, CreateGroup, Done, Extensions, GroupCreated};
 use tokio::task::JoinSet;
 
 use crate::options::Options;
 use crate::process::Home;
-use crate::raw::{Key, Pulling, Raw};
+use crate::raw::{Key, Pulling, Raw, link};
 use crate::result::Run;
 
 /// Bytes of a message, as in the table of peers.
@@ -87,11 +86,7 @@ impl Team {
     async fn member(&mut self, groups: &[GroupId]) -> Key {
         self.users += 1;
         let handle = format!("member{}", self.users);
-        let extensions = Extensions::default();
-        let frame = MakeInvite { handle: handle.clone(), gid: groups.first().copied(), expires_s: 3_600, extensions };
-        let made: InviteMade = self.ada.ask(&frame).await.unwrap();
-        let (code, pin) = (made.code.as_ref().try_into().unwrap(), made.pin.as_ref().try_into().unwrap());
-        let link = Link { address: self.home.address().to_string(), pin: Pin(pin), code: InviteCode(code) };
+        let link = link(&self.ada.invite(&handle, groups.first().copied()).await, self.home.address());
         let key = Key::enrol(&link.to_string(), None).await.unwrap();
         let mut asked = Vec::new();
         for gid in groups.iter().skip(1) {

@@ -25,7 +25,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
-use crate::folder::copy;
+use crate::folder::{copy, files};
 
 const GROUP: GroupId = GroupId::new(7);
 const MESSAGES_A_FRAME: u64 = 10;
@@ -148,24 +148,6 @@ impl Made {
         copy(&self.data(), &data);
         (above, data)
     }
-}
-
-/// Every file below a folder with its bytes, by its path from there.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    fn walk(below: &Path, from: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
-        for entry in fs::read_dir(from).unwrap() {
-            let entry = entry.unwrap();
-            if entry.file_type().unwrap().is_dir() {
-                walk(below, &entry.path(), files);
-            } else {
-                let path = entry.path();
-                files.insert(path.strip_prefix(below).unwrap().to_owned(), fs::read(path).unwrap());
-            }
-        }
-    }
-    let mut found = BTreeMap::new();
-    walk(folder, folder, &mut found);
-    found
 }
 
 /// What is done to a file.

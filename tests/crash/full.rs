@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use gaggle::ids::GroupId;
 use gaggle::limits;
@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::folder::{bytes, written};
 use crate::harness::{Scene, raw_group, rounds};
 use crate::mount::{self, Mount};
 use crate::process::Home;
@@ -289,32 +290,6 @@ impl Small {
     }
 }
 
-/// When each file in a folder and those below it was last written.
-fn written(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        match entry.metadata() {
-            Ok(known) if known.is_dir() => found.extend(written(&entry.path())),
-            Ok(known) => drop(found.insert(entry.path(), known.modified().unwrap())),
-            // Gone since it was listed.
-            Err(_) => {}
-        }
-    }
-    found
-}
-
-/// MB of the files in a folder and those below it.
-fn megabytes(folder: &Path) -> u64 {
-    fn bytes(folder: &Path) -> u64 {
-        let size = |entry: fs::DirEntry| match entry.metadata().unwrap() {
-            known if known.is_dir() => bytes(&entry.path()),
-            known => known.len(),
-        };
-        fs::read_dir(folder).unwrap().map(|entry| size(entry.unwrap())).sum()
-    }
-    bytes(folder) / MB
-}
-
 #[tokio::test]
 async fn on_a_small_disk_that_fills_up_under_load_nothing_that_was_answered_is_lost() {
     let Some(disk) = Disk::new() else { return };
@@ -396,8 +371,8 @@ async fn on_a_small_disk_that_fills_up_under_load_nothing_that_was_answered_is_l
     println!(
         "{items} items, {} sends answered, none lost; log {} MB, index {} MB; all took {:?}",
         small.ledger.snapshot().len(),
-        megabytes(&data.join("log")),
-        megabytes(&data.join("index")),
+        bytes(&data.join("log")) / MB,
+        bytes(&data.join("index")) / MB,
         began.elapsed()
     );
 }

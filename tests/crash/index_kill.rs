@@ -26,6 +26,7 @@ use gaggle::store::{Opened, Options, open};
 
 use crate::folder::copy;
 use crate::harness::rounds;
+use crate::process::WITHOUT_SYNC;
 
 const TASK_VARIABLE: &str = "GAGGLE_INDEX_TASK";
 const FOLDER_VARIABLE: &str = "GAGGLE_INDEX_FOLDER";
@@ -167,7 +168,7 @@ fn child(task: &str, folder: &Path, store: u128, frames: u64) -> Command {
     command.args(["--exact", "index_kill::the_child_of_these_tests", "--nocapture", "--test-threads=1"]);
     command.env(TASK_VARIABLE, task).env(FOLDER_VARIABLE, folder).env(FRAMES_VARIABLE, frames.to_string());
     command.env(STORE_VARIABLE, store.to_string());
-    command.env("PATH", "/nonexistent").env("RAYON_NUM_THREADS", "1");
+    command.envs([WITHOUT_SYNC, ("RAYON_NUM_THREADS", "1")]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -8,16 +8,13 @@ use gaggle::client::{Client, Content, Event, Outcome, Profile, Subscription};
 use gaggle::disk::SharedDisk;
 use gaggle::disk::simulated::SimulatedDisk;
 use gaggle::ids::{GroupId, MessageId};
-use gaggle::wire::frame::{
-    AddMember, Cursors, Done, Extensions, Frame as _, GroupInfo, GroupList, InviteMade, ListGroups, MakeInvite,
-};
-use gaggle::wire::link::{InviteCode, Link, Pin};
+use gaggle::wire::frame::{AddMember, Cursors, Done, Extensions, Frame as _};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::harness::{Person, quick, raw_group, rounds};
+use crate::harness::{Person, crash_seed, quick, raw_group, rounds};
 use crate::process::Home;
 use crate::raw::{Key, Pulling, Raw, soon};
 use crate::window::{Ledger, Window, check};
@@ -88,7 +85,7 @@ async fn acknowledge(key: Key, server: SocketAddr, mut life: watch::Receiver<Lif
 
 async fn acknowledge_in_one_life(answered: &mut Answered, key: &Key, server: SocketAddr) {
     let mut raw = key.listen(server).await;
-    let listed = groups(&mut raw).await;
+    let listed = raw.groups().await;
     let mut handed: BTreeMap<GroupId, MessageId> = listed.iter().map(|info| (info.gid, info.cursor)).collect();
     for (group, cursor) in &answered.cursors {
         assert!(handed[group] >= *cursor, "the cursor of {group} was {cursor}, now it is {}", handed[group]);
@@ -113,12 +110,6 @@ async fn acknowledge_in_one_life(answered: &mut Answered, key: &Key, server: Soc
             answered.count += 1;
         }
     }
-}
-
-/// The groups of a connection's user, of which there are few.
-pub async fn groups(raw: &mut Raw) -> Vec<GroupInfo> {
-    let asked = ListGroups { after: GroupId::ZERO, extensions: Extensions::default() };
-    raw.list::<GroupList>(&asked).await.unwrap().rows.0
 }
 
 /// Sends with the library, which finds its way through every kill by itself.
@@ -200,15 +191,6 @@ impl Team {
         Team { ada, groups }
     }
 
-    async fn invite(&self, home: &Home, raw: &mut Raw, handle: &str) -> String {
-        let extensions = Extensions::default();
-        let frame = MakeInvite { handle: handle.to_owned(), gid: Some(self.groups[0]), expires_s: 3_600, extensions };
-        let made: InviteMade = raw.ask(&frame).await.unwrap();
-        let code = InviteCode(made.code.as_ref().try_into().unwrap());
-        let pin = Pin(made.pin.as_ref().try_into().unwrap());
-        Link { address: home.address().to_string(), pin, code }.to_string()
-    }
-
     async fn add_everywhere(&self, raw: &mut Raw, handle: &str) {
         for gid in &self.groups[1..] {
             let frame = AddMember { gid: *gid, handle: handle.to_owned(), extensions: Extensions::default() };
@@ -232,19 +214,11 @@ impl Team {
     }
 }
 
-fn seed() -> u64 {
-    let seed = std::env::var("GAGGLE_CRASH_SEED").ok().and_then(|seed| seed.parse().ok());
-    seed.unwrap_or_else(rand::random)
-}
-
 #[tokio::test]
 async fn what_was_answered_outlives_kills_under_load_and_while_the_server_opens() {
-    let seed = seed();
-    println!("GAGGLE_CRASH_SEED={seed}");
-    let mut random = StdRng::seed_from_u64(seed);
+    let mut random = StdRng::seed_from_u64(crash_seed());
     let began = Instant::now();
-    // Sled calls `sync` when it opens, which waits for the whole machine's disk and makes no difference to a kill.
-    let mut home = Home::new().with("PATH", "/nonexistent");
+    let mut home = Home::new().without_sync();
     home.start().await;
     let team = Team::new(&home).await;
     let server = home.address();
@@ -256,20 +230,18 @@ async fn what_was_answered_outlives_kills_under_load_and_while_the_server_opens(
     let mut listeners = JoinSet::new();
     let mut raw = team.ada.call(server).await;
     for (number, group) in team.groups.iter().enumerate() {
-        let link = team.invite(&home, &mut raw, &format!("raw{number}")).await;
-        let key = Key::enrol(&link, None).await.unwrap();
+        let key = home.user(&mut raw, &format!("raw{number}"), team.groups[0]).await;
         team.add_everywhere(&mut raw, &key.handle).await;
         tasks.spawn(send_raw(Window::new(key, *group, by_protocol.clone()), server, lives.clone(), mosts.clone()));
     }
-    let link = team.invite(&home, &mut raw, "reader").await;
-    let reader = Key::enrol(&link, None).await.unwrap();
+    let reader = home.user(&mut raw, "reader", team.groups[0]).await;
     team.add_everywhere(&mut raw, &reader.handle).await;
     let acks = tokio::spawn(acknowledge(reader, server, lives.clone()));
     let profiles: SharedDisk = std::sync::Arc::new(SimulatedDisk::new());
     let (heads, final_heads) = watch::channel(None);
     for number in 0..2 {
         let name = format!("person{number}");
-        let link = team.invite(&home, &mut raw, &name).await;
+        let link = home.invite(&mut raw, &name, team.groups[0]).await;
         let person = Person::enrol(Profile::at(profiles.clone(), format!("/{name}")), &link, None).await.unwrap();
         team.add_everywhere(&mut raw, &name).await;
         let other = person.client.add_device(None, Duration::from_secs(600)).await.unwrap();

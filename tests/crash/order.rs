@@ -11,7 +11,6 @@ use gaggle::disk::simulated::{Operation, SimulatedDisk};
 use gaggle::wire::frame::Sent;
 
 use crate::harness::{Scene, raw_group};
-use crate::kills::groups;
 use crate::process::Home;
 use crate::raw::{Pulling, soon};
 
@@ -177,7 +176,7 @@ async fn nothing_is_announced_before_it_is_durable() {
     // By every road the head is the one before: to the sender, to a listener, to who connects now.
     assert_eq!(scene.ada.pull(group, 0, 0, Pulling::Browse).await.unwrap().head, before);
     assert_eq!(bob.pull(group, 0, 0, Pulling::Browse).await.unwrap().head, before);
-    assert_eq!(groups(&mut bob).await[0].head, before);
+    assert_eq!(bob.groups().await[0].head, before);
     let mut late = scene.bob.call(scene.site.address()).await;
     assert_eq!(late.pull(group, before.value(), 0, Pulling::Browse).await.unwrap().msgids(), [0_u64; 0]);
     assert!(!scene.ada.answers.has(|frame| frame.request == request));

@@ -9,15 +9,18 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use gaggle::ids::GroupId;
-use gaggle::wire::frame::{Extensions, InviteMade, MakeInvite};
-use gaggle::wire::link::{InviteCode, Link, Pin};
+use gaggle::wire::link::Link;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::raw::{DEADLINE, Key, Raw};
+use crate::raw::{DEADLINE, Key, Raw, link};
 
 /// How long a start may take on a busy machine: it reads the end of the log, and perhaps makes the index again.
 const START_DEADLINE: Duration = Duration::from_secs(300);
+
+/// With this in its environment a process does not find the program `sync`, which sled calls when it opens: that would
+/// wait for the whole machine's disks, and make durable what nobody synced.
+pub const WITHOUT_SYNC: (&str, &str) = ("PATH", "/nonexistent");
 
 /// A folder with a server's data and keys, and the server that runs on it, if one does.
 pub struct Home {
@@ -37,6 +40,12 @@ impl Home {
     pub fn with(mut self, variable: &'static str, value: impl Into<OsString>) -> Home {
         self.variables.push((variable, value.into()));
         self
+    }
+
+    /// The same whose server runs [`WITHOUT_SYNC`].
+    pub fn without_sync(self) -> Home {
+        let (variable, value) = WITHOUT_SYNC;
+        self.with(variable, value)
     }
 
     /// Where its keys are.
@@ -202,15 +211,15 @@ impl Home {
         Link { address: self.address().to_string(), ..link }.to_string()
     }
 
+    /// A link for a new user, asked for by an operator's connection.
+    pub async fn invite(&self, by: &mut Raw, handle: &str, group: GroupId) -> String {
+        link(&by.invite(handle, Some(group)).await, self.address()).to_string()
+    }
+
     /// A new user, invited by an operator's connection.
     pub async fn user(&self, by: &mut Raw, handle: &str, group: GroupId) -> Key {
-        let extensions = Extensions::default();
-        let frame = MakeInvite { handle: handle.to_owned(), gid: Some(group), expires_s: 3_600, extensions };
-        let made: InviteMade = by.ask(&frame).await.unwrap();
-        let code = InviteCode(made.code.as_ref().try_into().unwrap());
-        let pin = Pin(made.pin.as_ref().try_into().unwrap());
-        let link = Link { address: self.address().to_string(), pin, code };
-        Key::enrol(&link.to_string(), None).await.unwrap()
+        let link = self.invite(by, handle, group).await;
+        Key::enrol(&link, None).await.unwrap()
     }
 
     /// Whoever uses the first invite.

@@ -27,18 +27,31 @@ use gaggle::store::engine::{Engine, EngineError, Index};
 use gaggle::store::format::StoreId;
 use gaggle::store::index::{Settings, SledIndex};
 use gaggle::store::memory::MemoryIndex;
-use gaggle::wire::frame::{CreateGroup, Extensions, GroupCreated, InviteMade, MakeInvite, Sent};
-use gaggle::wire::link::{InviteCode, Link, Pin};
+use gaggle::wire::frame::{CreateGroup, Extensions, GroupCreated, InviteMade, Sent};
+use gaggle::wire::link::{Link, Pin};
 use tokio::sync::oneshot;
 
-use crate::raw::{Key, Raw, soon};
+use crate::raw::{self, Key, Raw, soon};
 
 pub use crate::raw::DEADLINE;
 
+/// A number that the environment says, if it says one; anything else there is a mistake that is told.
+pub fn variable(name: &str) -> Option<u64> {
+    let said = std::env::var_os(name)?;
+    let number = said.to_str().and_then(|said| said.parse().ok());
+    Some(number.unwrap_or_else(|| panic!("{name} is to be a whole number, not {}", said.display())))
+}
+
 /// How many rounds a random test does: its own number, or so many times more with `GAGGLE_TEST_SCALE`.
 pub fn rounds(few: u64) -> u64 {
-    let scale = std::env::var("GAGGLE_TEST_SCALE").ok().and_then(|scale| scale.parse().ok());
-    few * scale.unwrap_or(1)
+    few * variable("GAGGLE_TEST_SCALE").unwrap_or(1)
+}
+
+/// From which the choices of a run of kills or cuts follow: what `GAGGLE_CRASH_SEED` says, or a new one. It is printed.
+pub fn crash_seed() -> u64 {
+    let seed = variable("GAGGLE_CRASH_SEED").unwrap_or_else(rand::random);
+    println!("GAGGLE_CRASH_SEED={seed}");
+    seed
 }
 
 /// A server, its disk, and the disk of the people's profiles.
@@ -254,10 +267,9 @@ impl Site {
 
     /// What an answer to an invite says, as a link that leads straight to this server.
     pub fn link(&self, made: &InviteMade) -> String {
-        let code = InviteCode(made.code.as_ref().try_into().unwrap());
-        let pin = Pin(made.pin.as_ref().try_into().unwrap());
-        assert_eq!(pin, self.pin);
-        Link { address: self.address.to_string(), pin, code }.to_string()
+        let link = raw::link(made, self.address);
+        assert_eq!(link.pin, self.pin);
+        link.to_string()
     }
 
     // ---- people by the raw protocol -----------------------------------------------------------------------------------
@@ -275,9 +287,7 @@ impl Site {
 
     /// A link for a new user.
     pub async fn raw_invite(&self, by: &mut Raw, handle: &str, group: Option<GroupId>) -> String {
-        let extensions = Extensions::default();
-        let frame = MakeInvite { handle: handle.to_owned(), gid: group, expires_s: 3_600, extensions };
-        self.link(&by.ask::<InviteMade>(&frame).await.unwrap())
+        self.link(&by.invite(handle, group).await)
     }
 
     // ---- people by the client library ---------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ use gaggle::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
 use gaggle::wire::code::Code;
 use gaggle::wire::codec::{self, FrameReader, RawFrame};
 use gaggle::wire::frame::{
-    Ack, AcksRefused, Cursors, Enrol, Enrolled, Error, Extensions, Frame, GroupInfo, GroupList, Hello, ListGroups,
-    PageEnd, PageRows, Payload, Prove, Pull, Push, Send, Sent, Subscribe, Welcome,
+    Ack, AcksRefused, Cursors, Enrol, Enrolled, Error, Extensions, Frame, GroupInfo, GroupList, Hello, InviteMade,
+    ListGroups, MakeInvite, PageEnd, PageRows, Payload, Prove, Pull, Push, Send, Sent, Subscribe, Welcome,
 };
 use gaggle::wire::item::{Item, kind};
-use gaggle::wire::link::Link;
+use gaggle::wire::link::{InviteCode, Link, Pin};
 use gaggle::wire::{proof, row, version};
 use quinn::{Connection, ConnectionError, Endpoint, RecvStream, SendStream};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -420,6 +420,27 @@ impl Raw {
         info
     }
 
+    /// The groups of this connection's user, page after page.
+    pub async fn groups(&mut self) -> Vec<GroupInfo> {
+        let mut groups: Vec<GroupInfo> = Vec::new();
+        loop {
+            let after = groups.last().map_or(GroupId::ZERO, |info| info.gid);
+            let asked = ListGroups { after, extensions: Extensions::default() };
+            let list: GroupList = self.list(&asked).await.unwrap();
+            groups.extend(list.rows.0);
+            if !list.more {
+                return groups;
+            }
+        }
+    }
+
+    /// Asks for an invite of a new user; into this group too, where one is named.
+    pub async fn invite(&mut self, handle: &str, group: Option<GroupId>) -> InviteMade {
+        let extensions = Extensions::default();
+        let frame = MakeInvite { handle: handle.to_owned(), gid: group, expires_s: 3_600, extensions };
+        self.ask(&frame).await.unwrap()
+    }
+
     /// The durable cursor of this device in a group.
     pub async fn cursor(&mut self, group: GroupId) -> u64 {
         self.group(group).await.cursor.value()
@@ -487,6 +508,13 @@ impl Raw {
         self.connection.close(u32::from(Code::Goodbye.number()).into(), b"");
         self.endpoint.wait_idle().await;
     }
+}
+
+/// What an answer to an invite says, as a link that leads to this address.
+pub fn link(made: &InviteMade, server: SocketAddr) -> Link {
+    let code = InviteCode(made.code.as_ref().try_into().unwrap());
+    let pin = Pin(made.pin.as_ref().try_into().unwrap());
+    Link { address: server.to_string(), pin, code }
 }
 
 /// How a page is asked for.

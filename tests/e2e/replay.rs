@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 
 use self::crowd::{Act, Crowd, Order, STALL};
 use self::script::{LOGS, NAUGHTY, Nick, Nicks, Script, Stay, Step, read};
-use crate::harness::Site;
+use crate::harness::{Site, variable};
 use crate::raw::soon;
 use crate::relay::Relay;
 
@@ -28,10 +28,6 @@ use crate::relay::Relay;
 const STEPS_PER_FAULT: u32 = 20;
 /// Texts of one person in a row that are queued together.
 const TOGETHER_MAX: usize = 8;
-
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
-}
 
 /// What is done to people, drawn anew for each fault.
 async fn fault(crowd: &Arc<Crowd>, random: &mut StdRng, members: &[Nick]) {

@@ -13,7 +13,7 @@ use tokio::task::JoinError;
 
 use crate::disk::{Disk, Frozen, home, place};
 use crate::folder::copy;
-use crate::harness::rounds;
+use crate::harness::{crash_seed, rounds, variable};
 use crate::judge::{Held, judge};
 use crate::load::{Load, Notes};
 use crate::mount::skipped;
@@ -168,16 +168,6 @@ async fn cut_the_opening(cut: &Path, site: &Site, random: &mut StdRng, usual: Du
     drop(output);
 }
 
-fn seed() -> u64 {
-    let seed = std::env::var("GAGGLE_CRASH_SEED").ok().and_then(|seed| seed.parse().ok());
-    seed.unwrap_or_else(rand::random)
-}
-
-fn cuts_wanted() -> u64 {
-    let cuts = std::env::var("GAGGLE_POWER_CUTS").ok().and_then(|cuts| cuts.parse().ok());
-    cuts.unwrap_or_else(|| rounds(CUTS))
-}
-
 #[derive(Debug, Default)]
 struct Tally {
     cuts: u64,
@@ -196,13 +186,13 @@ async fn what_was_answered_outlives_every_cut_of_the_power() {
         Ok(disk) => disk,
         Err(why) => return skipped("power losses", &why),
     };
-    let (seed, began) = (seed(), Instant::now());
-    println!("GAGGLE_CRASH_SEED={seed}");
+    let wanted = variable("GAGGLE_POWER_CUTS").unwrap_or_else(|| rounds(CUTS));
+    let (seed, began) = (crash_seed(), Instant::now());
     let mut random = StdRng::seed_from_u64(seed);
     let mut tally = Tally { disks: 1, ..Tally::default() };
     let mut usual = Duration::from_millis(200);
     let mut site = Site::start(disk, true, None).await;
-    while tally.cuts < cuts_wanted() {
+    while tally.cuts < wanted {
         if site.is_worn() {
             drop(site);
             // Every third with segments and checkpoints of their usual size.
@@ -244,7 +234,7 @@ async fn a_server_that_answers_before_it_has_synced_is_found_out() {
         Ok(disk) => disk,
         Err(why) => return skipped("power losses of a wrong build", &why),
     };
-    let mut random = StdRng::seed_from_u64(seed());
+    let mut random = StdRng::seed_from_u64(crash_seed());
     let mut site = Site::start(disk, false, Some(Wrong::AnswerBeforeSync)).await;
     for number in 1..=CUTS_OF_WRONG {
         let (cut, notes) = site.cut(&mut random, Aim::Anywhere, First::Disk).await;

@@ -110,8 +110,7 @@ pub fn mount_cut(cut: &Path, folder: &Path) -> Mount {
     Mount::new(cut, folder, false, OPTIONS).unwrap()
 }
 
-/// A server whose data lie here. Sled, when it opens, calls `sync`, which would write out all that nobody synced: it does
-/// not find the program.
+/// A server whose data lie here.
 pub fn home(data: &Path) -> Home {
-    Home::new().with("GAGGLE_DATA", data).with("PATH", "/nonexistent")
+    Home::new().with("GAGGLE_DATA", data).without_sync()
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gaggle::ids::{GroupId, UserId};
-use gaggle::wire::frame::{Extensions, GroupInfo, GroupList, ListGroups, ListMembers, MemberList};
+use gaggle::wire::frame::{Extensions, GroupInfo, ListMembers, MemberList};
 
 use crate::disk::{home, mount_cut, place};
 use crate::folder::copy;
@@ -85,7 +85,7 @@ async fn histories(
 async fn are_cursors_kept(home: &Home, team: &Team, notes: &Notes) {
     for reader in &team.readers {
         let mut raw = reader.call(home.address()).await;
-        for info in groups(&mut raw).await {
+        for info in raw.groups().await {
             let Some(cursor) = notes.cursors.get(&(reader.device, info.gid)) else { continue };
             let found = info.cursor;
             assert!(found >= *cursor, "the cursor of {} was answered as {cursor}, now it is {found}", info.gid);
@@ -95,7 +95,7 @@ async fn are_cursors_kept(home: &Home, team: &Team, notes: &Notes) {
 }
 
 async fn are_changes_kept(home: &Home, raw: &mut Raw, changes: &Changes) {
-    let there: BTreeMap<GroupId, GroupInfo> = groups(raw).await.into_iter().map(|info| (info.gid, info)).collect();
+    let there: BTreeMap<GroupId, GroupInfo> = raw.groups().await.into_iter().map(|info| (info.gid, info)).collect();
     for (gid, made) in &changes.groups {
         let info = there.get(gid).unwrap_or_else(|| panic!("{gid} was answered as made, it is gone"));
         assert!(made.names.contains(&info.name), "{gid} was answered as {:?}, it is {:?}", made.names, info.name);
@@ -112,20 +112,6 @@ async fn are_changes_kept(home: &Home, raw: &mut Raw, changes: &Changes) {
         let welcome = raw.hello(key, crate::raw::Role::Caller).await;
         assert!(welcome.is_ok(), "{} was answered as enrolled: {welcome:?}", key.device);
         raw.close().await;
-    }
-}
-
-/// The groups of a connection's user.
-pub async fn groups(raw: &mut Raw) -> Vec<GroupInfo> {
-    let mut groups: Vec<GroupInfo> = Vec::new();
-    loop {
-        let after = groups.last().map_or(GroupId::ZERO, |info| info.gid);
-        let asked = ListGroups { after, extensions: Extensions::default() };
-        let list = raw.list::<GroupList>(&asked).await.unwrap();
-        groups.extend(list.rows.0);
-        if !list.more {
-            return groups;
-        }
     }
 }
 

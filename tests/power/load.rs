@@ -11,17 +11,14 @@ use gaggle::client::{Outcome, Profile};
 use gaggle::disk::SharedDisk;
 use gaggle::disk::simulated::SimulatedDisk;
 use gaggle::ids::{DeviceId, GroupId, MessageId};
-use gaggle::wire::frame::{
-    AddMember, Cursors, Done, Extensions, Frame as _, Heads, InviteMade, MakeInvite, Push, RemoveMember, RenameGroup,
-};
+use gaggle::wire::frame::{AddMember, Cursors, Done, Extensions, Frame as _, Heads, Push, RemoveMember, RenameGroup};
 use gaggle::wire::item::{Item, kind};
-use gaggle::wire::link::{InviteCode, Link, Pin};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::harness::{Person, raw_group};
 use crate::process::Home;
-use crate::raw::{Key, Pulling, Raw, Role, pushed_items, soon};
+use crate::raw::{Key, Pulling, Raw, Role, link, pushed_items, soon};
 use crate::window::{Ledger, Window};
 
 const GROUPS: usize = 3;
@@ -151,7 +148,7 @@ impl Load {
         let profiles: SharedDisk = Arc::new(SimulatedDisk::new());
         for number in 0..2 {
             let name = format!("person{number}");
-            let link = invite(home, raw, self.team.groups[0], &name).await;
+            let link = home.invite(raw, &name, self.team.groups[0]).await;
             let profile = Profile::at(profiles.clone(), format!("/{name}"));
             let person = Person::enrol(profile, &link, None).await.unwrap();
             let ledger = Ledger::new();
@@ -183,23 +180,9 @@ impl Load {
     }
 }
 
-async fn invite(home: &Home, raw: &mut Raw, group: GroupId, handle: &str) -> String {
-    let extensions = Extensions::default();
-    let frame = MakeInvite { handle: handle.to_owned(), gid: Some(group), expires_s: 3_600, extensions };
-    let made: InviteMade = raw.ask(&frame).await.unwrap();
-    link(home.address(), &made)
-}
-
-fn link(server: SocketAddr, made: &InviteMade) -> String {
-    let code = InviteCode(made.code.as_ref().try_into().unwrap());
-    let pin = Pin(made.pin.as_ref().try_into().unwrap());
-    Link { address: server.to_string(), pin, code }.to_string()
-}
-
 /// A new user, in all groups.
 async fn join(home: &Home, raw: &mut Raw, groups: &[GroupId], handle: &str) -> Key {
-    let link = invite(home, raw, groups[0], handle).await;
-    let key = Key::enrol(&link, None).await.unwrap();
+    let key = home.user(raw, handle, groups[0]).await;
     for gid in &groups[1..] {
         add(raw, *gid, handle).await;
     }
@@ -353,7 +336,7 @@ impl Reader {
 
 /// The durable cursors of a connection's device.
 async fn cursors(raw: &mut Raw) -> BTreeMap<GroupId, MessageId> {
-    crate::judge::groups(raw).await.into_iter().map(|info| (info.gid, info.cursor)).collect()
+    raw.groups().await.into_iter().map(|info| (info.gid, info.cursor)).collect()
 }
 
 /// Makes groups, users and devices, adds, removes and renames; one thing at a time.
@@ -373,10 +356,8 @@ async fn change(ada: Key, server: SocketAddr, changes: Shared<Changes>, ledger: 
         changes.lock().unwrap().groups.insert(gid, Made { names: vec![name], members: BTreeMap::new() });
 
         member(Membership::Either);
-        let extensions = Extensions::default();
-        let frame = MakeInvite { handle: handle.clone(), gid: Some(gid), expires_s: 3_600, extensions };
-        let made: InviteMade = raw.ask(&frame).await.unwrap();
-        let key = Key::enrol(&link(server, &made), None).await.unwrap();
+        let link = link(&raw.invite(&handle, Some(gid)).await, server);
+        let key = Key::enrol(&link.to_string(), None).await.unwrap();
         changes.lock().unwrap().enrolled.push(key);
         member(Membership::In);
 

@@ -24,6 +24,7 @@
 
 mod cuts;
 mod disk;
+#[allow(dead_code, reason = "it is shared with the tests of kills")]
 #[path = "../crash/folder.rs"]
 mod folder;
 #[allow(dead_code, reason = "it is shared with the end-to-end tests")]
