@@ -26,7 +26,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 
 /// How long anything may take on a busy machine before it counts as never.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Waits for something that must come.
 pub async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
