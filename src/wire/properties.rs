@@ -15,7 +15,7 @@ use crate::wire::link::{InviteCode, Link, Pin};
 use crate::wire::row::{self, Row};
 
 fn kinds() -> impl Strategy<Value = u16> {
-    prop::sample::select(frame::ALL.iter().map(|(kind, _)| *kind).collect::<Vec<_>>())
+    prop::sample::select(frame::all().into_iter().map(|(kind, _)| kind).collect::<Vec<_>>())
 }
 
 fn bytes(range: std::ops::Range<usize>) -> impl Strategy<Value = Bytes> {

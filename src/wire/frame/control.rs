@@ -1,0 +1,146 @@
+//! Short requests of the control stream, each with its answer.
+
+use bytes::Bytes;
+
+use crate::ids::{DeviceId, GroupId, MessageId};
+use crate::limits::ACK_ENTRIES_MAX;
+use crate::wire::bounded;
+
+frames! {
+    // ---- control stream: short requests -----------------------------------------------------------------------------
+    /// Makes a group; the caller becomes its owner. Answered by [`GroupCreated`].
+    32 CreateGroup {
+        /// Its name.
+        #[serde(deserialize_with = "bounded::text")]
+        name: String,
+        /// 0: members see what comes from their join on. 1: and everything before.
+        policy: u8,
+    }
+    /// The group exists.
+    33 GroupCreated {
+        /// Its id.
+        gid: GroupId,
+    }
+    /// Adds a user to a group. Answered by [`Done`].
+    34 AddMember {
+        /// The group.
+        gid: GroupId,
+        /// Whom.
+        #[serde(deserialize_with = "bounded::text")]
+        handle: String,
+    }
+    /// Removes a member. Answered by [`Done`].
+    35 RemoveMember {
+        /// The group.
+        gid: GroupId,
+        /// Whom.
+        #[serde(deserialize_with = "bounded::text")]
+        handle: String,
+    }
+    /// Leaves a group. Answered by [`Done`].
+    36 LeaveGroup {
+        /// The group.
+        gid: GroupId,
+    }
+    /// Renames a group. Answered by [`Done`].
+    37 RenameGroup {
+        /// The group.
+        gid: GroupId,
+        /// Its new name.
+        #[serde(deserialize_with = "bounded::text")]
+        name: String,
+    }
+    /// It is done and durable.
+    38 Done {
+        /// The item that records it; zero: none.
+        msgid: MessageId,
+    }
+    /// Makes an invite for a new user. Answered by [`InviteMade`].
+    39 MakeInvite {
+        /// The handle the new user will have.
+        #[serde(deserialize_with = "bounded::text")]
+        handle: String,
+        /// A group to join at once.
+        gid: Option<GroupId>,
+        /// How long it is good for, in seconds.
+        expires_s: u64,
+    }
+    /// Makes an invite for another device. Answered by [`InviteMade`].
+    40 AddDevice {
+        /// Whose device; none: the caller's own. Somebody else's: operators only.
+        #[serde(deserialize_with = "bounded::maybe_text")]
+        handle: Option<String>,
+        /// How long it is good for, in seconds.
+        expires_s: u64,
+    }
+    /// The invite exists. The link is `gaggle://host:port/#PIN.CODE`.
+    41 InviteMade {
+        /// 16 bytes; the server keeps only its hash.
+        #[serde(deserialize_with = "bounded::secret")]
+        code: Bytes,
+        /// `host:port` as the server advertises itself.
+        #[serde(deserialize_with = "bounded::text")]
+        address: String,
+        /// The server's pin, 32 bytes.
+        #[serde(deserialize_with = "bounded::secret")]
+        pin: Bytes,
+        /// When it expires, ms since 1970.
+        expires_ms: u64,
+    }
+    /// Renames a device. Answered by [`Done`].
+    42 RenameDevice {
+        /// Which.
+        device: DeviceId,
+        /// Its new name.
+        #[serde(deserialize_with = "bounded::text")]
+        name: String,
+    }
+    /// Revokes a device: its connections close within 2 s. Answered by [`Done`].
+    43 RevokeDevice {
+        /// Which.
+        device: DeviceId,
+    }
+    /// Moves this device's cursor on purpose, forwards only. Answered by [`Cursors`].
+    44 Skip {
+        /// The group.
+        gid: GroupId,
+        /// The last msgid to pass over.
+        to: MessageId,
+    }
+    /// Cursors of this device that are durable; as an answer, or with request 0 after acks.
+    45 Cursors {
+        /// (group, last msgid acknowledged).
+        #[serde(deserialize_with = "bounded::list::<_, _, { ACK_ENTRIES_MAX }>")]
+        entries: Vec<(GroupId, MessageId)>,
+    }
+    /// Acks that were refused.
+    46 AcksRefused {
+        /// (group, code).
+        #[serde(deserialize_with = "bounded::list::<_, _, { ACK_ENTRIES_MAX }>")]
+        entries: Vec<(GroupId, u16)>,
+    }
+    /// Asks how the server is. Answered by [`StatusInfo`].
+    47 Status {}
+    /// How the server is.
+    48 StatusInfo {
+        /// The program's version.
+        #[serde(deserialize_with = "bounded::text")]
+        version: String,
+        /// ms since it started.
+        uptime_ms: u64,
+        /// Users, groups, devices that are not revoked, connections now.
+        users: u64,
+        /// Groups.
+        groups: u64,
+        /// Live devices.
+        devices: u64,
+        /// Connections now.
+        connections: u64,
+        /// Items committed since creation.
+        items: u64,
+        /// The last durable frame of the log.
+        durable_lsn: u64,
+        /// Bytes of the commit log on disk.
+        log_bytes: u64,
+    }
+}
