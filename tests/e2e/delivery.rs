@@ -1,6 +1,6 @@
 //! What reaches a listener whose network comes and goes: everything, once, in order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use gaggle::client::{Client, ClientOptions, Content, Event, Profile, Subscriptio
 use gaggle::disk::simulated::SimulatedDisk;
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::wire::code::Code;
-use gaggle::wire::frame::{Heads, Push, Sent};
+use gaggle::wire::frame::{Frame, Heads, Push, Sent};
 use gaggle::wire::item::Item;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::harness::{Acks, Person, Scene, Tail, quick, rounds};
-use crate::raw::{Key, Pulling, Raw, Role, pushed_items, read_page};
+use crate::raw::{Key, Pulling, Raw, Role, msgids, pushed_items, read_page};
 use crate::relay::{Relay, Way, Weather};
 
 /// The numbers from the first to the last, which must all be there, once, in order.
@@ -60,6 +60,39 @@ async fn an_ack_of_a_live_message_never_passes_the_backlog_before_it() {
         got.extend(bob.pull(scene.group, after, 500, Pulling::Deliver).await.unwrap().msgids());
     }
     assert_whole(&got, 502, backlog + 50);
+}
+
+/// Whoever stops the push stream listens again once it subscribes anew: on another stream, from its durable cursor on.
+#[tokio::test]
+async fn a_push_stream_that_was_stopped_is_followed_by_another_for_who_subscribes_again() {
+    let mut scene = Scene::start().await;
+    let mut bob = scene.bob.listen(scene.site.address()).await;
+    bob.subscribe().await;
+    let head = bob.pull(scene.group, 1, 0, Pulling::Deliver).await.unwrap().head.value();
+    let first = *scene.send_many(1).await.last().unwrap();
+    assert_eq!(msgids(&pushed_items(&bob.pushed().await)), [first]);
+    assert_eq!(first, head + 1);
+    bob.ack(scene.group, first).await;
+    bob.cursor_reaches(scene.group, first).await;
+    bob.stop_pushes();
+    // The server finds out when it writes to the stream.
+    let missed = *scene.send_many(3).await.last().unwrap();
+    // What came by a page may be on its way in a push too.
+    let mut got = BTreeSet::new();
+    loop {
+        bob.subscribe().await;
+        let after = got.last().copied().unwrap_or(first);
+        got.extend(bob.pull(scene.group, after, 0, Pulling::Deliver).await.unwrap().msgids());
+        scene.send_many(1).await;
+        let frame = bob.pushed_frame().await;
+        if frame.kind == Push::TYPE {
+            got.extend(msgids(&pushed_items(&frame.decode().unwrap())));
+            break;
+        }
+    }
+    let last = *got.last().unwrap();
+    assert!(last > missed);
+    assert_whole(&got.into_iter().collect::<Vec<_>>(), first + 1, last);
 }
 
 /// Scenario 4: the same with the client library, over a link that is cut in mid-pull.

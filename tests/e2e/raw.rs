@@ -493,6 +493,11 @@ impl Raw {
         }
     }
 
+    /// Stops the push stream, which was opened; what follows is read from the next one.
+    pub fn stop_pushes(&mut self) {
+        self.pushes.take().expect("a push stream").receive.stop(0_u32.into()).unwrap();
+    }
+
     /// The code with which the server closes the connection.
     pub async fn closed(&self) -> Option<Code> {
         match soon("the end of the connection", self.connection.closed()).await {
