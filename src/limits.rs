@@ -48,6 +48,9 @@ pub const MEMBERSHIP_BYTES: usize = 400;
 pub const CURSOR_BYTES: usize = 128;
 /// Intervals of one member in one group; who comes back more often than that is told so.
 pub const INTERVALS_MAX: usize = 64;
+/// Stays of a deleted user that one step ends: each is an item, a row and perhaps a new owner, and all of them go into
+/// one frame with what else is in the batch.
+pub const STAYS_ENDED_AT_ONCE: usize = 256;
 /// Invites that are open at once.
 pub const INVITES_MAX: usize = 10_000;
 /// Longest life of an invite, in seconds: 30 days.
@@ -250,6 +253,8 @@ const _: () = assert!(BALLAST_BYTES <= ROOM_EASE_BYTES);
 // A segment made ahead just above the mark of a full disk doesn't use up the reserve.
 const _: () = assert!(ROOM_FULL_BYTES > ROOM_CLOSED_BYTES + SEGMENT_BYTES);
 const _: () = assert!(BATCH_BYTES_MAX + 2 * ITEM_BYTES_MAX < LOG_FRAME_BYTES_MAX);
+// A stay's end is two items and two rows of members with all their intervals, at the most.
+const _: () = assert!(BATCH_BYTES_MAX + STAYS_ENDED_AT_ONCE * 2 * (512 + INTERVALS_MAX * 48) < LOG_FRAME_BYTES_MAX);
 const _: () = assert!(CREDIT_ITEMS_START <= CREDIT_ITEMS_MAX && CREDIT_BYTES_START <= CREDIT_BYTES_MAX);
 const _: () = assert!(CREDIT_ITEMS_MAX as u64 >= NEAR_HEAD_ITEMS);
 const _: () = assert!(ACK_DELAY_MS_MAX <= CREDIT_STALL_MS_MIN);

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::exit::Exit;
-use crate::cli::{devices, group, invite, join, outbox, pull, rebuild, send, serve, skip, status, tail, users, verify};
+use crate::cli::{
+    devices, group, invite, join, outbox, pull, rebuild, send, serve, skip, status, tail, user, users, verify,
+};
 
 /// Group messaging for small self-hosted teams.
 #[derive(Debug, Parser)]
@@ -144,7 +146,10 @@ pub enum Command {
     Pull(pull::PullArgs),
     /// List the users of the server
     #[command(after_long_help = users::HELP)]
-    Users,
+    Users(users::UsersArgs),
+    /// Shut users out, let them in again, delete them
+    #[command(subcommand)]
+    User(user::UserCommand),
     /// How the server is, and what this profile has waiting
     #[command(after_long_help = status::HELP)]
     Status,

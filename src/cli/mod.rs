@@ -28,6 +28,7 @@ pub mod status;
 pub mod stream;
 pub mod tail;
 pub mod trouble;
+pub mod user;
 pub mod users;
 pub mod verify;
 pub mod visible;
@@ -111,7 +112,8 @@ async fn act(context: &Context, command: &Command) -> Result<Exit, CliError> {
         Command::Outbox(command) => outbox::run(context, command).await,
         Command::Skip(args) => skip::run(context, args).await,
         Command::Pull(args) => pull::run(context, args).await,
-        Command::Users => users::run(context).await,
+        Command::User(command) => user::run(context, command).await,
+        Command::Users(args) => users::run(context, args).await,
         Command::Status => status::run(context).await,
     }
 }

@@ -176,6 +176,9 @@ fn happened(item: &Item, names: &Names) -> String {
         Content::Joined(user) if *user == item.author => format!("{author} joined"),
         Content::Joined(user) => format!("{} joined, added by {author}", who(*user, names)),
         Content::Left(user) => format!("{} left", who(*user, names)),
+        Content::Removed(user) if item.author == UserId::ZERO => {
+            format!("{} was removed: the user was deleted", who(*user, names))
+        }
         Content::Removed(user) => format!("{} was removed by {author}", who(*user, names)),
         Content::Renamed(name) => format!("{author} renamed the group to \"{}\"", visible::name(name)),
         Content::RoleChanged(user, role) => format!("{author} made {} {}", who(*user, names), article(*role)),
@@ -260,6 +263,11 @@ mod tests {
         assert_eq!(line(Content::Joined(UserId::new(1))), "42 12:04 * alice joined\n");
         assert_eq!(line(Content::Left(UserId::new(1))), "42 12:04 * alice left\n");
         assert_eq!(line(Content::Removed(UserId::new(9))), "42 12:04 * u9 was removed by alice\n");
+        let mut by_nobody = made(Content::Removed(UserId::new(2)));
+        by_nobody.author = UserId::ZERO;
+        let form = Form { json: false, label: None, now_ms: NOON_MS };
+        let shown = item(&by_nobody, false, &names(), form).unwrap();
+        assert_eq!(shown, "42 12:04 * bob was removed: the user was deleted\n");
         assert_eq!(line(Content::Renamed("a\nb".to_owned())), "42 12:04 * alice renamed the group to \"a\\nb\"\n");
         assert_eq!(line(Content::RoleChanged(UserId::new(2), Role::Admin)), "42 12:04 * alice made bob an admin\n");
     }

@@ -91,6 +91,8 @@ const fn words(code: Code) -> &'static str {
         Code::BeyondHead => "the group has no message with that msgid yet",
         Code::Muted => "you are muted in that group: you can read and leave it",
         Code::Banned => "banned from that group",
+        Code::Deactivated => "this user is deactivated",
+        Code::UserDeleted => "this user is deleted",
     }
 }
 
@@ -142,6 +144,8 @@ const fn advice(code: Code) -> &'static str {
         Code::HandleNeeded => "add --as HANDLE",
         Code::BeyondHead => "gaggle group list shows the newest of each",
         Code::Muted | Code::Banned => "an owner or admin of the group can lift that",
+        Code::Deactivated => "an operator can let them in again (gaggle user reactivate); nothing is lost",
+        Code::UserDeleted => "an operator can free the handle (gaggle user free-handle) and invite anew",
     }
 }
 

@@ -107,6 +107,7 @@ mod live;
 mod net;
 mod options;
 mod outbox_file;
+mod people;
 mod profile;
 mod quic;
 mod receiving;
@@ -126,7 +127,7 @@ pub use options::ClientOptions;
 pub use profile::Profile;
 pub use types::{
     Account, Content, Device, EntryState, Group, History, Invite, Item, Member, OutboxEntry, Outcome, Page, Position,
-    Role, Session, Status, User,
+    Role, Session, Status, User, UserState,
 };
 
 #[cfg(test)]

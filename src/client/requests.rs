@@ -40,12 +40,17 @@ const KEY_FILE_BYTES_MAX: usize = 16 * 1024;
 
 /// What a question does.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
+pub(super) enum Effect {
     Reads,
     Changes,
 }
 
-fn none() -> Extensions {
+/// No blank stands in a handle, so that nobody can look deleted, or like somebody who is.
+fn called(user: User) -> String {
+    if user.state.is_deleted() { format!("{} (deleted)", user.handle) } else { user.handle }
+}
+
+pub(super) fn none() -> Extensions {
     Extensions::default()
 }
 
@@ -83,7 +88,7 @@ impl Client {
     }
 
     /// Asks on control.
-    async fn call<Q: Frame, A: Frame>(&self, effect: Effect, question: &Q) -> Result<A, RequestError> {
+    pub(super) async fn call<Q: Frame, A: Frame>(&self, effect: Effect, question: &Q) -> Result<A, RequestError> {
         let deadline = self.deadline();
         loop {
             let live = self.live(deadline).await?;
@@ -206,11 +211,7 @@ impl Client {
         loop {
             let question = frame::ListUsers { after, extensions: none() };
             let frame::UserList { rows, more, extensions: _ } = self.look(&question).await?;
-            all.extend(rows.0.into_iter().map(|row| User {
-                user: row.user,
-                handle: row.handle,
-                operator: row.operator,
-            }));
+            all.extend(rows.0.into_iter().map(User::of));
             match all.last() {
                 Some(last) if more && last.user > after => after = last.user,
                 Some(_) | None => return Ok(all),
@@ -218,7 +219,8 @@ impl Client {
         }
     }
 
-    /// The handles of these users, asked once and remembered; who does not exist is missing.
+    /// The handles of these users, asked once and remembered; behind that of a deleted user, which may be somebody else's
+    /// now, stands ` (deleted)`. Who does not exist is missing.
     ///
     /// # Errors
     /// See [`RequestError`].
@@ -239,8 +241,8 @@ impl Client {
         for users in missing.chunks(LIST_ROWS_MAX) {
             let question = frame::Names { users: users.to_vec(), extensions: none() };
             let list: frame::UserList = self.look(&question).await?;
-            let names = list.rows.0.into_iter().map(|row| (row.user, row.handle));
-            let names: Vec<_> = names.collect();
+            let users = list.rows.0.into_iter().map(User::of);
+            let names: Vec<_> = users.map(|user| (user.user, called(user))).collect();
             found.extend(names.iter().cloned());
             self.inner.names.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
         }

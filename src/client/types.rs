@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use crate::client::error::Refusal;
 use crate::ids::{ClientSeq, DeviceId, Epoch, GroupId, MessageId, UserId};
+use crate::wire::frame::{UserInfo, user_info, user_state};
 
 /// What a profile knows of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -193,10 +194,67 @@ pub struct Member {
 pub struct User {
     /// Who.
     pub user: UserId,
-    /// Their handle.
+    /// Their handle; of a deleted user the one they had.
     pub handle: String,
     /// Whether they have the rights of an operator.
     pub operator: bool,
+    /// Whether they may come in.
+    pub state: UserState,
+}
+
+/// Whether a user may come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UserState {
+    /// They may.
+    Active,
+    /// Shut out until an operator lets them in again.
+    Deactivated,
+    /// Gone for ever; the handle is reserved.
+    Deleted,
+    /// Gone for ever; the handle is free, or somebody else's.
+    HandleFree,
+    /// Something that this version does not know.
+    Other(u8),
+}
+
+impl UserState {
+    /// The state with this number on the wire.
+    #[must_use]
+    pub const fn from_number(number: u8) -> UserState {
+        match number {
+            user_state::DEACTIVATED => UserState::Deactivated,
+            user_state::DELETED => UserState::Deleted,
+            user_state::HANDLE_FREE => UserState::HandleFree,
+            other => UserState::Other(other),
+        }
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            UserState::Active => "active",
+            UserState::Deactivated => "deactivated",
+            UserState::Deleted => "deleted",
+            UserState::HandleFree => "deleted, handle free",
+            UserState::Other(_) => "other",
+        }
+    }
+
+    /// Whether they are gone for ever.
+    #[must_use]
+    pub const fn is_deleted(self) -> bool {
+        matches!(self, UserState::Deleted | UserState::HandleFree)
+    }
+}
+
+impl User {
+    /// What a list says.
+    pub(super) fn of(row: UserInfo) -> User {
+        let state = row.extensions.find(user_info::STATE).and_then(|bytes| bytes.first());
+        let state = state.map_or(UserState::Active, |number| UserState::from_number(*number));
+        User { user: row.user, handle: row.handle, operator: row.operator, state }
+    }
 }
 
 /// A device of a user.

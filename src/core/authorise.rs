@@ -85,6 +85,14 @@ verbs! {
     RevokeOwnDevice,
     /// Revokes a device of somebody else.
     RevokeOthersDevice,
+    /// Shuts a user out.
+    DeactivateUser,
+    /// Lets a user in again.
+    ReactivateUser,
+    /// Deletes a user.
+    DeleteUser,
+    /// Frees the handle of a deleted user.
+    FreeHandle,
 }
 
 /// How somebody stands to the group that a verb is about.
@@ -227,6 +235,7 @@ enum Need {
 
 fn need(verb: Verb, rights: Rights) -> Need {
     let voice = |of| Need::Voice { of, who: Who::Everyone };
+    let operator = Need::Operator { else_say: Refusal::NotAllowed };
     match verb {
         Verb::Status => Need::Nothing,
         Verb::Subscribe | Verb::ListGroups | Verb::ListOwnDevices | Verb::InviteOwnDevice => Need::User,
@@ -239,9 +248,8 @@ fn need(verb: Verb, rights: Rights) -> Need {
         Verb::AddMember => Need::Voice { of: Role::Admin, who: rights.add_members },
         Verb::RemoveMember | Verb::RenameGroup => voice(Role::Admin),
         Verb::RemoveAdmin | Verb::RemoveOwner => voice(Role::Owner),
-        Verb::InviteUser | Verb::InviteOthersDevice | Verb::ListOthersDevices => {
-            Need::Operator { else_say: Refusal::NotAllowed }
-        }
+        Verb::InviteUser | Verb::InviteOthersDevice | Verb::ListOthersDevices => operator,
+        Verb::DeactivateUser | Verb::ReactivateUser | Verb::DeleteUser | Verb::FreeHandle => operator,
         // A device of somebody else is as absent as one that is not there.
         Verb::RenameOthersDevice | Verb::RevokeOthersDevice => Need::Operator { else_say: Refusal::NoSuchDevice },
     }

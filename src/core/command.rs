@@ -75,6 +75,34 @@ pub enum Command {
         /// Which.
         device: DeviceId,
     },
+    /// Shuts a user out until they are reactivated.
+    DeactivateUser {
+        /// Who asks.
+        by: Actor,
+        /// Whom.
+        handle: Handle,
+    },
+    /// Lets a user in again.
+    ReactivateUser {
+        /// Who asks.
+        by: Actor,
+        /// Whom.
+        handle: Handle,
+    },
+    /// Deletes a user, a step at a time.
+    DeleteUser {
+        /// Who asks.
+        by: Actor,
+        /// Whom.
+        handle: Handle,
+    },
+    /// Lets somebody new have the handle of a deleted user.
+    FreeHandle {
+        /// Who asks.
+        by: Actor,
+        /// Which.
+        handle: Handle,
+    },
     /// Makes a group.
     CreateGroup {
         /// Who asks.
@@ -152,10 +180,14 @@ impl Command {
             Command::Invite { .. }
             | Command::InviteDevice { .. }
             | Command::RenameDevice { .. }
+            | Command::ReactivateUser { .. }
             | Command::CreateGroup { .. }
             | Command::AddMember { .. }
             | Command::RenameGroup { .. } => RoomNeeded::Growth,
             Command::RevokeDevice { .. }
+            | Command::DeactivateUser { .. }
+            | Command::DeleteUser { .. }
+            | Command::FreeHandle { .. }
             | Command::RemoveMember { .. }
             | Command::LeaveGroup { .. }
             | Command::Ack { .. }
@@ -240,6 +272,11 @@ pub enum Answer {
     GroupCreated(GroupId),
     /// It is done; the item that records it, if there is one.
     Done(Option<MessageId>),
+    /// The user is being deleted.
+    Deleting {
+        /// Groups that they are still in: ask again until there are none, and then they are deleted.
+        left: usize,
+    },
     /// The item is stored.
     Sent {
         /// Its place.
@@ -267,6 +304,12 @@ pub enum Refusal {
     /// The device was revoked.
     #[error("the device was revoked")]
     DeviceRevoked,
+    /// The user was deactivated.
+    #[error("the user is deactivated")]
+    Deactivated,
+    /// The user was deleted.
+    #[error("the user is deleted")]
+    UserDeleted,
     /// The payload is none.
     #[error("the payload is malformed")]
     Malformed,
@@ -385,6 +428,8 @@ pub enum Event {
     DeviceAdded(DeviceId),
     /// A device was revoked: close its connections.
     DeviceRevoked(DeviceId),
+    /// A user was deactivated: close the connections of all their devices.
+    UserShutOut(UserId),
     /// Read marks of a user moved: tell the other devices.
     ReadMarks {
         /// Whose.

@@ -138,12 +138,59 @@ impl CursorRow {
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserRow {
-    /// The handle.
+    /// The handle; of a deleted user the one they had.
     pub handle: Handle,
     /// Whether its rights equal those of the operator key.
     pub operator: bool,
     /// When it was made, ms since 1970.
     pub created_ms: u64,
+    /// Whether they may come in.
+    pub state: UserState,
+}
+
+/// Whether a user may come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserState {
+    /// They may.
+    Active,
+    /// Shut out until an operator lets them in again; everything of theirs stays.
+    Deactivated {
+        /// Since when, ms since 1970.
+        since_ms: u64,
+    },
+    /// Gone for ever: in no group, with no device. Their id is not given again.
+    Deleted {
+        /// Since when, ms since 1970.
+        since_ms: u64,
+        /// Whether somebody new may have the handle, or does.
+        is_handle_free: bool,
+    },
+}
+
+impl UserRow {
+    /// A new user.
+    #[must_use]
+    pub const fn new(handle: Handle, operator: bool, created_ms: u64) -> UserRow {
+        UserRow { handle, operator, created_ms, state: UserState::Active }
+    }
+
+    /// Whether they may come in.
+    #[must_use]
+    pub const fn is_active(&self) -> bool {
+        matches!(self.state, UserState::Active)
+    }
+
+    /// Whether they are gone for ever.
+    #[must_use]
+    pub const fn is_deleted(&self) -> bool {
+        matches!(self.state, UserState::Deleted { .. })
+    }
+
+    /// Whether the handle is theirs, or reserved because it was.
+    #[must_use]
+    pub const fn holds_handle(&self) -> bool {
+        !matches!(self.state, UserState::Deleted { is_handle_free: true, .. })
+    }
 }
 
 /// A device.
@@ -341,7 +388,7 @@ pub enum Write {
     Member(GroupId, UserId, MemberRow),
     /// Puts a cursor (device 0: the read mark).
     Cursor(GroupId, UserId, DeviceId, CursorRow),
-    /// Puts a user. The store keeps `handles` beside it.
+    /// Puts a user. The store keeps `handles` beside it; of who holds none any more, it removes that.
     User(UserId, UserRow),
     /// Puts a device. The store keeps `keys` beside it.
     Device(DeviceId, DeviceRow),

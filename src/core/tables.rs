@@ -152,10 +152,13 @@ impl Tables {
     }
 
     fn put_user(&mut self, user: UserId, row: &UserRow) {
-        if let Some(before) = self.users.insert(user, row.clone()) {
+        let before = self.users.insert(user, row.clone());
+        if let Some(before) = before.filter(|before| self.handles.get(&before.handle) == Some(&user)) {
             self.handles.remove(&before.handle);
         }
-        self.handles.insert(row.handle.clone(), user);
+        if row.holds_handle() {
+            self.handles.insert(row.handle.clone(), user);
+        }
     }
 
     fn put_device(&mut self, device: DeviceId, row: &DeviceRow) {
@@ -381,9 +384,15 @@ impl Tables {
         self.users.range((Bound::Excluded(after), Bound::Unbounded)).map(|(user, row)| (*user, row))
     }
 
-    /// The user with this handle.
+    /// The user with this handle; who is deleted has none any more.
     #[must_use]
     pub fn user_by_handle(&self, handle: &Handle) -> Option<UserId> {
+        self.handle_holder(handle).filter(|user| self.user(*user).is_some_and(|row| !row.is_deleted()))
+    }
+
+    /// The user with this handle, or the deleted one for whose sake it is reserved.
+    #[must_use]
+    pub fn handle_holder(&self, handle: &Handle) -> Option<UserId> {
         self.handles.get(handle).copied()
     }
 

@@ -8,7 +8,7 @@ use tracing::debug;
 
 use crate::clock;
 use crate::core::authorise::Verb;
-use crate::core::command::{Command, Refusal, SendCommand, Sendable};
+use crate::core::command::{Actor, Command, Refusal, SendCommand, Sendable};
 use crate::core::rows::Handle;
 use crate::ids::DeviceId;
 use crate::limits;
@@ -19,8 +19,8 @@ use crate::server::{Shared, auth, translate};
 use crate::wire::code::Code;
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{
-    AddDevice, AddMember, CreateGroup, Frame, LeaveGroup, MakeInvite, Payload, RemoveMember, RenameDevice, RenameGroup,
-    RevokeDevice, Send, Skip, Status,
+    AddDevice, AddMember, CreateGroup, DeactivateUser, DeleteUser, Frame, FreeHandle, LeaveGroup, MakeInvite, Payload,
+    ReactivateUser, RemoveMember, RenameDevice, RenameGroup, RevokeDevice, Send, Skip, Status,
 };
 use crate::wire::link::{InviteCode, Link};
 
@@ -121,6 +121,7 @@ fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Aske
             let RevokeDevice { device, .. } = decode(raw)?;
             Ok(Asked::Command(Command::RevokeDevice { by: session.actor(), device }))
         }
+        DeactivateUser::TYPE | ReactivateUser::TYPE | DeleteUser::TYPE | FreeHandle::TYPE => of_users(session, raw),
         Status::TYPE => {
             decode::<Status>(raw)?;
             match shared.view.read().tables.may(Verb::Status, session.who()) {
@@ -168,6 +169,23 @@ fn of_device(session: &Session, by: DeviceId, raw: &RawFrame) -> Result<Asked, C
     };
     debug_assert_eq!(session.device, Some(by));
     Ok(Asked::Command(command))
+}
+
+/// What operators do to users.
+fn of_users(session: &Session, raw: &RawFrame) -> Result<Asked, Code> {
+    let by = session.actor();
+    let (text, command): (String, fn(Actor, Handle) -> Command) = match raw.kind {
+        DeactivateUser::TYPE => {
+            (decode::<DeactivateUser>(raw)?.handle, |by, handle| Command::DeactivateUser { by, handle })
+        }
+        ReactivateUser::TYPE => {
+            (decode::<ReactivateUser>(raw)?.handle, |by, handle| Command::ReactivateUser { by, handle })
+        }
+        DeleteUser::TYPE => (decode::<DeleteUser>(raw)?.handle, |by, handle| Command::DeleteUser { by, handle }),
+        _ => (decode::<FreeHandle>(raw)?.handle, |by, handle| Command::FreeHandle { by, handle }),
+    };
+    let Ok(handle) = Handle::parse(&text) else { return Ok(Asked::Refuse(Code::NoSuchUser)) };
+    Ok(Asked::Command(command(by, handle)))
 }
 
 /// A payload that can never be stored still takes its number, so it goes to the writer with the reason.

@@ -88,6 +88,11 @@ fn tell(shared: &Shared, event: Event) {
             }
             device_notice(shared, device, false);
         }
+        Event::UserShutOut(user) => {
+            for session in shared.registry.of_user(user) {
+                session.close(Code::Deactivated);
+            }
+        }
         Event::ReadMarks { user, by, entries } => {
             let notice = ReadMarkNotice { entries, extensions: Extensions::default() };
             for session in others(shared, user, by) {

@@ -10,6 +10,7 @@ use quinn::{Connection, SendStream};
 
 use crate::core::command::{Answer, Command};
 use crate::core::rows::{DeviceKey, Handle};
+use crate::core::state::may_come_in;
 use crate::ids::{ClientSeq, UserId};
 use crate::limits;
 use crate::server::admission::{Permit, Who};
@@ -128,13 +129,12 @@ pub(crate) fn hello(
     let view = shared.view.read();
     let row = view.tables.device(device).ok_or(Code::UnknownDevice)?;
     check(proof::LABEL_HELLO, &row.key)?;
-    if row.revoked_ms.is_some() {
-        return Err(Code::DeviceRevoked);
-    }
+    let user = view.tables.user(row.user);
+    may_come_in(row, user).map_err(translate::code)?;
     if hello.epoch.is_some_and(|epoch| epoch != shared.epoch) {
         return Err(Code::OtherHistory);
     }
-    let user = view.tables.user(row.user).ok_or(Code::UnknownDevice)?;
+    let user = user.ok_or(Code::UnknownDevice)?;
     let who = if hello.listens { Who::Listener(row.user, device) } else { Who::Caller(row.user, device) };
     permit.identify(who).map_err(|_| Code::TooManyConnections)?;
     let welcome = Welcome {

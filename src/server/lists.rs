@@ -11,7 +11,7 @@ use crate::server::{Shared, translate};
 use crate::wire::code::Code;
 use crate::wire::frame::{
     DeviceInfo, DeviceList, Extensions, GroupInfo, GroupList, ListDevices, ListGroups, ListMembers, ListUsers,
-    MemberInfo, MemberList, Names, Rows, UserInfo, UserList,
+    MemberInfo, MemberList, Names, Rows, UserList,
 };
 
 /// The caller's groups.
@@ -69,12 +69,7 @@ pub(crate) fn members(shared: &Shared, session: &Session, asked: &ListMembers) -
 pub(crate) fn users(shared: &Shared, session: &Session, asked: &ListUsers) -> Result<UserList, Code> {
     let view = shared.view.read();
     view.tables.may(Verb::ListUsers, session.who()).map_err(translate::code)?;
-    let mut users = view.tables.users(asked.after).map(|(user, row)| UserInfo {
-        user,
-        handle: row.handle.as_str().to_owned(),
-        operator: row.operator,
-        extensions: Extensions::default(),
-    });
+    let mut users = view.tables.users(asked.after).map(|(user, row)| translate::user(user, row));
     let rows = users.by_ref().take(limits::LIST_ROWS_MAX).collect();
     let more = users.next().is_some();
     Ok(UserList { rows: Rows(rows), more, extensions: Extensions::default() })
@@ -88,14 +83,8 @@ pub(crate) fn names(shared: &Shared, session: &Session, asked: &Names) -> Result
     let view = shared.view.read();
     view.tables.may(Verb::Names, session.who()).map_err(translate::code)?;
     let wanted: BTreeSet<UserId> = asked.users.iter().copied().collect();
-    let rows = wanted
-        .into_iter()
-        .filter_map(|user| {
-            let row = view.tables.user(user)?;
-            let handle = row.handle.as_str().to_owned();
-            Some(UserInfo { user, handle, operator: row.operator, extensions: Extensions::default() })
-        })
-        .collect();
+    let known = |user: UserId| Some(translate::user(user, view.tables.user(user)?));
+    let rows = wanted.into_iter().filter_map(known).collect();
     Ok(UserList { rows: Rows(rows), more: false, extensions: Extensions::default() })
 }
 

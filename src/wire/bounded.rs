@@ -16,6 +16,14 @@ use crate::wire::codec;
 #[derive(Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Extensions(pub Vec<(u16, Bytes)>);
 
+impl Extensions {
+    /// The bytes under this number, if it is there.
+    #[must_use]
+    pub fn find(&self, number: u16) -> Option<&Bytes> {
+        self.0.iter().find(|(known, _)| *known == number).map(|(_, bytes)| bytes)
+    }
+}
+
 /// A list of rows, each length-prefixed with its own extension list, so that a row can grow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rows<T>(pub Vec<T>);

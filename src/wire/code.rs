@@ -138,6 +138,10 @@ codes! {
     Muted = 78, "muted", Permanent;
     /// The user is banned from the group: nobody can add them until that is lifted.
     Banned = 79, "banned", Permanent;
+    /// The user is deactivated: nothing of theirs is lost, and an operator can let them in again.
+    Deactivated = 93, "deactivated", Permanent;
+    /// The user is deleted.
+    UserDeleted = 94, "user-deleted", Permanent;
 }
 
 impl Class {

@@ -93,6 +93,8 @@ golden! {
     0 AcksRefused { entries: vec![(G300, 64)], extensions: NONE } "0000000c002e000000000001ac024000"
     14 Status { extensions: NONE } "00000008002f000000000e00"
     14 StatusInfo { version: "0.1.0".into(), uptime_ms: 1_000, users: 2, groups: 1, devices: 3, connections: 2, items: 300, durable_lsn: 77, log_bytes: 16_777_216, extensions: NONE } "0000001b0030000000000e05302e312e30e80702010302ac024d8080800800"
+    15 DeactivateUser { handle: "bob".into(), extensions: NONE } "0000000c003e000000000f03626f6200"
+    15 ReactivateUser { handle: "bob".into(), extensions: NONE } "0000000c003f000000000f03626f6200"
     0 Ack { entries: vec![(G7, M42), (G300, M300)], extensions: NONE } "0000000f0040000000000002072aac02ac0200"
     0 Subscribe { all: false, groups: vec![G7, G300], extensions: NONE } "0000000d00410000000000000207ac0200"
     0 ReadMarks { entries: vec![(G7, M42)], extensions: NONE } "0000000b0042000000000001072a00"
@@ -113,6 +115,9 @@ golden! {
     0 MembershipNotice { gid: G7, member: true, msgid: M42, extensions: NONE } "0000000b0072000000000007012a00"
     0 DeviceNotice { device: DeviceId::new(9), name: "phone".into(), added: true, extensions: NONE } "0000001000730000000000090570686f6e650100"
     0 ReadMarkNotice { entries: vec![(G7, M42)], extensions: NONE } "0000000b0074000000000001072a00"
+    15 DeleteUser { handle: "bob".into(), extensions: NONE } "0000000c0080000000000f03626f6200"
+    15 Deleting { left: 300, extensions: NONE } "0000000a0081000000000fac0200"
+    15 FreeHandle { handle: "bob".into(), extensions: NONE } "0000000c0082000000000f03626f6200"
 }
 
 /// What is sent in the golden Send.

@@ -118,6 +118,22 @@ pub struct MemberInfo {
     pub extensions: Extensions,
 }
 
+/// Extensions of [`UserInfo`].
+pub mod user_info {
+    /// One byte, see [`super::user_state`]; absent: the user may come in.
+    pub const STATE: u16 = 3;
+}
+
+/// Numbers of [`user_info::STATE`].
+pub mod user_state {
+    /// Shut out until they are reactivated.
+    pub const DEACTIVATED: u8 = 1;
+    /// Deleted; the handle is reserved.
+    pub const DELETED: u8 = 2;
+    /// Deleted; somebody new may have the handle.
+    pub const HANDLE_FREE: u8 = 3;
+}
+
 /// A user of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserInfo {

@@ -1,11 +1,14 @@
-//! Devices that are revoked: gone within the time promised, by every road.
+//! Devices that are revoked and users that are shut out or deleted: gone within the time promised, by every road.
 
 use std::time::Duration;
 
-use gaggle::client::{ConnectError, Event, RequestError};
+use gaggle::client::{ConnectError, Content, Event, History, RequestError, UserState};
+use gaggle::ids::{MessageId, UserId};
 use gaggle::limits::BODY_BYTES_MAX;
 use gaggle::wire::code::Code;
-use gaggle::wire::frame::{AddDevice, DeviceNotice, Done, Extensions, InviteMade, RevokeDevice, Sent};
+use gaggle::wire::frame::{
+    AddDevice, DeactivateUser, DeviceNotice, Done, Extensions, InviteMade, ReactivateUser, RevokeDevice, Sent,
+};
 
 use crate::harness::{Scene, Site};
 use crate::raw::{Key, Pulling, Raw, Role, assert_refused};
@@ -127,4 +130,87 @@ async fn a_client_whose_device_is_revoked_ends_with_the_reason() {
     assert!(tail.step().await.is_none(), "nothing comes after the end");
     let asked = lost.client.status().await.unwrap_err();
     assert!(matches!(&asked, RequestError::Connect(error) if is_revoked(error)), "{asked}");
+}
+
+/// Scenario 37: three live devices, and the user is deactivated: every connection of every device is closed within 2 s with
+/// the reason, whatever it was doing, and every Hello is refused with the same. Reactivated, also after a restart, they have
+/// their backlog from where it was.
+#[tokio::test]
+async fn a_deactivated_user_is_closed_within_two_seconds_and_finds_everything_again_when_reactivated() {
+    let mut scene = Scene::start().await;
+    let address = scene.site.address();
+    let mut bob_1 = scene.bob.call(address).await;
+    let (bob_2, _) = another_device(&scene.site, &mut bob_1).await;
+    let (bob_3, _) = another_device(&scene.site, &mut bob_1).await;
+    scene.send_many(300).await;
+    let mut listens = bob_2.listen(address).await;
+    listens.subscribe().await;
+    let _page = listens.open_pull(scene.group, 1, 100, Pulling::Deliver).await;
+    let mut calls = bob_3.call(address).await;
+    calls.send(1, scene.group, "before").await.unwrap();
+
+    scene.ada.ask::<Done>(&DeactivateUser { handle: "bob".into(), extensions: Extensions::default() }).await.unwrap();
+    let shut_at = tokio::time::Instant::now();
+    listens.ack(scene.group, 50).await;
+    calls.post_text(2, 2, scene.group, "after").await;
+    let all = async { (bob_1.closed().await, listens.closed().await, calls.closed().await) };
+    let shut = Some(Code::Deactivated);
+    assert_eq!(tokio::time::timeout(REVOKED_WITHIN, all).await.unwrap(), (shut, shut, shut));
+    assert!(shut_at.elapsed() < REVOKED_WITHIN);
+    for device in [&scene.bob, &bob_2, &bob_3] {
+        for role in [Role::Caller, Role::Listener { instance: 1, attempt: 1 }] {
+            let mut again = Raw::connect(address).await;
+            assert_refused(again.hello(device, role).await, Code::Deactivated);
+            assert_eq!(again.closed().await, shut);
+        }
+    }
+    scene.ada.ask::<Sent>(&crate::raw::text_frame(301, 301, scene.group, "meanwhile")).await.unwrap();
+
+    scene.site.restart().await;
+    scene.reconnect_ada().await;
+    let mut again = Raw::connect(address).await;
+    assert_refused(again.hello(&scene.bob, Role::Caller).await, Code::Deactivated);
+    scene.ada.ask::<Done>(&ReactivateUser { handle: "bob".into(), extensions: Extensions::default() }).await.unwrap();
+    assert_eq!(scene.bobs_cursor().await, 1, "nothing was acked by that device");
+    let mut back = bob_2.call(address).await;
+    let texts = crate::raw::texts(&back.browse(scene.group, 0).await);
+    assert_eq!(texts.len(), 302);
+    assert!(texts.contains(&"before".to_owned()) && texts.contains(&"meanwhile".to_owned()));
+    assert!(!texts.contains(&"after".to_owned()));
+    back.send(1, scene.group, "here again").await.unwrap();
+}
+
+/// A deleted user's handle is reserved until it is freed; who has it then is somebody else, from a new profile or the old.
+#[tokio::test]
+async fn a_deleted_user_is_gone_and_their_handle_comes_back_with_nothing_of_theirs() {
+    let mut site = Site::start().await;
+    let ada = site.operator("ada").await;
+    let group = ada.client.create_group("team", History::Full).await.unwrap();
+    let bob = site.join(&ada, "bob", Some(group)).await;
+    bob.send(group, "from the old bob").await;
+    let mut tail = bob.tail().await;
+    tail.until("a connection", |tail| tail.events.iter().any(|event| matches!(event, Event::Connected(_)))).await;
+    ada.client.delete_user("bob").await.unwrap();
+    let ended = tokio::time::timeout(REVOKED_WITHIN, tail.until_ended()).await.unwrap();
+    assert!(matches!(&ended, ConnectError::Refused(why) if why.is(Code::Deactivated)), "{ended}");
+    let refused = |result: Result<_, RequestError>, code| {
+        assert!(matches!(&result, Err(RequestError::Refused(why)) if why.is(code)), "{result:?}");
+    };
+    refused(ada.client.invite("bob", None, REVOKED_WITHIN).await.map(drop), Code::HandleTaken);
+    refused(ada.client.add_member(group, "bob").await.map(drop), Code::NoSuchUser);
+    site.restart().await;
+    while ada.client.status().await.is_err() {}
+    refused(ada.client.invite("bob", None, REVOKED_WITHIN).await.map(drop), Code::HandleTaken);
+    ada.client.free_handle("bob").await.unwrap();
+    let new = site.join(&ada, "bob", None).await;
+    assert_ne!(new.account.user, bob.account.user);
+    assert!(new.client.groups().await.unwrap().is_empty());
+    assert!(new.client.pull(group, MessageId::ZERO, 0).await.is_err());
+    let names = new.client.names(&[bob.account.user, new.account.user]).await.unwrap();
+    assert_eq!((names[&bob.account.user].as_str(), names[&new.account.user].as_str()), ("bob (deleted)", "bob"));
+    let states: Vec<UserState> = new.client.users().await.unwrap().into_iter().map(|user| user.state).collect();
+    assert_eq!(states, [UserState::Active, UserState::HandleFree, UserState::Active]);
+    let page = ada.client.pull(group, MessageId::ZERO, 0).await.unwrap();
+    let last = page.items.last().unwrap();
+    assert_eq!((last.author, &last.content), (UserId::ZERO, &Content::Removed(bob.account.user)));
 }

@@ -36,6 +36,10 @@ const TABLE: &[(Verb, Row, Row, Row)] = &[
     (Verb::RenameOthersDevice, /* */ "dddddddd", "++++++++", "+"),
     (Verb::RevokeOwnDevice, /*    */ "++++++++", "++++++++", "a"),
     (Verb::RevokeOthersDevice, /* */ "dddddddd", "++++++++", "+"),
+    (Verb::DeactivateUser, /* */ "aaaaaaaa", "++++++++", "+"),
+    (Verb::ReactivateUser, /* */ "aaaaaaaa", "++++++++", "+"),
+    (Verb::DeleteUser, /*     */ "aaaaaaaa", "++++++++", "+"),
+    (Verb::FreeHandle, /*     */ "aaaaaaaa", "++++++++", "+"),
 ];
 
 const fn present(role: Role, muted: bool) -> Standing {

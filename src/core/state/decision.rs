@@ -14,6 +14,7 @@ use crate::core::rows::{
 use crate::core::state::pending::Pending;
 use crate::core::state::rates::{Limited, Rate, Rates, Settings};
 use crate::core::state::turns::Turns;
+use crate::core::state::users::may_come_in;
 use crate::core::tables::{Marks, Tables};
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
 
@@ -45,6 +46,10 @@ impl Decision<'_> {
             Command::InviteDevice { by, user, code, expires_ms } => self.invite_device(by, user, code, expires_ms),
             Command::RenameDevice { by, device, name } => self.rename_device(by, device, &name),
             Command::RevokeDevice { by, device } => self.revoke_device(by, device),
+            Command::DeactivateUser { by, handle } => self.deactivate_user(by, &handle),
+            Command::ReactivateUser { by, handle } => self.reactivate_user(by, &handle),
+            Command::DeleteUser { by, handle } => self.delete_user(by, &handle),
+            Command::FreeHandle { by, handle } => self.free_handle(by, &handle),
             Command::CreateGroup { by, name, policy } => self.create_group(by, &name, policy),
             Command::AddMember { by, group, handle } => self.add_member(by, group, &handle),
             Command::RemoveMember { by, group, handle } => self.remove_member(by, group, &handle),
@@ -105,10 +110,11 @@ impl Decision<'_> {
 
     // ---- who asks -----------------------------------------------------------------------------------------------------
 
-    /// The user of a device, if it is live.
+    /// The user of a device, if both may come in.
     pub(super) fn session(&self, device: DeviceId) -> Result<UserId, Refusal> {
         let row = self.device(device).ok_or(Refusal::UnknownDevice)?;
-        if row.revoked_ms.is_some() { Err(Refusal::DeviceRevoked) } else { Ok(row.user) }
+        may_come_in(row, self.user(row.user))?;
+        Ok(row.user)
     }
 
     /// The user that asks; none for the operator key.
@@ -183,8 +189,16 @@ impl Decision<'_> {
         self.pending.rows.user(user).or_else(|| self.tables.user(user))
     }
 
+    /// The user with this handle; who is deleted has none any more.
     pub(super) fn user_by_handle(&self, handle: &Handle) -> Option<UserId> {
-        self.pending.rows.user_by_handle(handle).or_else(|| self.tables.user_by_handle(handle))
+        self.handle_holder(handle).filter(|user| self.user(*user).is_some_and(|row| !row.is_deleted()))
+    }
+
+    /// The user with this handle, or the deleted one for whose sake it is reserved.
+    pub(super) fn handle_holder(&self, handle: &Handle) -> Option<UserId> {
+        let still_holds = |user: &UserId| self.user(*user).is_some_and(UserRow::holds_handle);
+        let committed = || self.tables.handle_holder(handle).filter(still_holds);
+        self.pending.rows.handle_holder(handle).or_else(committed)
     }
 
     pub(super) fn device(&self, device: DeviceId) -> Option<&DeviceRow> {
@@ -197,8 +211,10 @@ impl Decision<'_> {
         committed.chain(self.pending.rows.devices_of(user, DeviceId::ZERO)).map(|(device, _)| device).collect()
     }
 
+    /// Devices of a user that are not revoked; a user who is deactivated keeps theirs.
     pub(super) fn live_devices_of(&self, user: UserId) -> Vec<DeviceId> {
-        self.devices_of(user).into_iter().filter(|device| self.session(*device).is_ok()).collect()
+        let is_live = |device: &DeviceId| self.device(*device).is_some_and(|row| row.revoked_ms.is_none());
+        self.devices_of(user).into_iter().filter(is_live).collect()
     }
 
     pub(super) fn open_invite(&self, code: CodeHash) -> Option<&InviteRow> {

@@ -13,7 +13,9 @@ use crate::ids::{ClientSeq, DeviceId};
 impl Decision<'_> {
     pub(super) fn rename_device(&mut self, by: Actor, device: DeviceId, name: &str) -> Decided {
         let row = self.device_for(by, device, Verb::RenameOwnDevice, Verb::RenameOthersDevice)?;
-        self.session(device)?;
+        if row.revoked_ms.is_some() {
+            return Err(Refusal::DeviceRevoked);
+        }
         let name = device_name(name).ok_or(Refusal::BadName)?.to_owned();
         if row.name != name {
             self.put(Write::Device(device, DeviceRow { name, ..row }));
@@ -27,10 +29,14 @@ impl Decision<'_> {
         if row.revoked_ms.is_some() {
             return Ok(Answer::Done(None));
         }
-        self.put(Write::Device(device, DeviceRow { revoked_ms: Some(self.now_ms), ..row }));
-        self.forget_sends_below(device, ClientSeq::MAX);
+        self.revoke(device, row);
         self.events.push(Event::DeviceRevoked(device));
         Ok(Answer::Done(None))
+    }
+
+    pub(super) fn revoke(&mut self, device: DeviceId, row: DeviceRow) {
+        self.put(Write::Device(device, DeviceRow { revoked_ms: Some(self.now_ms), ..row }));
+        self.forget_sends_below(device, ClientSeq::MAX);
     }
 
     /// A device that the asker may do this to: the one verb for their own, the other for somebody else's.

@@ -1,7 +1,8 @@
 //! Invites: who may make them, and what an enrolment by one makes.
 //!
 //! Only the hash of a code is known here. An invite reserves nothing; the first Enrol has the handle. A used one is kept
-//! until it expires, so that a lost answer can be asked for again by the same key; it opens nothing for any other.
+//! until it expires, so that a lost answer can be asked for again by the same key; it opens nothing for any other. One
+//! of somebody who may not come in opens nothing either.
 
 use crate::core::authorise::Verb;
 use crate::core::command::{Actor, Answer, Event, Refusal};
@@ -9,6 +10,7 @@ use crate::core::names::device_name;
 use crate::core::rows::{CodeHash, DeviceKey, DeviceRow, Handle, InviteFor, InviteRow, Meta, UserRow, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
+use crate::core::state::users::user_may_come_in;
 use crate::ids::{DeviceId, GroupId, UserId};
 use crate::limits::{DEVICES_MAX, INVITE_LIFETIME_S_MAX, INVITES_MAX, USER_DEVICES_MAX, USERS_MAX};
 
@@ -50,7 +52,7 @@ impl Decision<'_> {
         if let Some(group) = group {
             self.may_in(group, Verb::AddMember, asker)?;
         }
-        if self.user_by_handle(&handle).is_some() {
+        if self.handle_holder(&handle).is_some() {
             return Err(Refusal::HandleTaken);
         }
         self.check_room_for_invite(code)?;
@@ -127,7 +129,7 @@ impl Decision<'_> {
         if invite.expires_ms <= self.now_ms {
             return Err(Refusal::InviteExpired);
         }
-        if self.is_key_known(key) {
+        if self.is_key_known(key) || invite.by.is_some_and(|by| !self.is_active(by)) {
             return Err(Refusal::BadInvite);
         }
         let name = device_name(device_name_wanted).ok_or(Refusal::BadName)?.to_owned();
@@ -181,7 +183,9 @@ impl Decision<'_> {
     }
 
     fn enrol_device(&mut self, seed: Seed, user: UserId) -> Decided {
-        let handle = self.user(user).ok_or(Refusal::NoSuchUser)?.handle.clone();
+        let row = self.user(user).ok_or(Refusal::NoSuchUser)?;
+        user_may_come_in(row)?;
+        let handle = row.handle.clone();
         let groups = self.groups_of(user);
         let live = self.live_devices_of(user).len();
         if live >= USER_DEVICES_MAX || !self.has_room_for_cursors(groups.len()) {
@@ -196,7 +200,7 @@ impl Decision<'_> {
     }
 
     fn new_user(&mut self, handle: &Handle, operator: bool) -> Result<UserId, Refusal> {
-        if self.user_by_handle(handle).is_some() {
+        if self.handle_holder(handle).is_some() {
             return Err(Refusal::HandleTaken);
         }
         let last = u32::try_from(self.meta(Meta::LastUser)).unwrap_or(u32::MAX);
@@ -206,7 +210,7 @@ impl Decision<'_> {
         }
         let user = UserId::new(last + 1);
         self.put(Write::Meta(Meta::LastUser, u64::from(user.value())));
-        self.put(Write::User(user, UserRow { handle: handle.clone(), operator, created_ms: self.now_ms }));
+        self.put(Write::User(user, UserRow::new(handle.clone(), operator, self.now_ms)));
         Ok(user)
     }
 

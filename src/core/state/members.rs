@@ -139,7 +139,7 @@ impl Decision<'_> {
         Ok(Answer::Done(Some(left)))
     }
 
-    fn end_stay(&mut self, group: GroupId, user: UserId, author: UserId, content: ItemContent) -> MessageId {
+    pub(super) fn end_stay(&mut self, group: GroupId, user: UserId, author: UserId, content: ItemContent) -> MessageId {
         let content_until = self.marks(group).content;
         let name_at_leave = self.group(group).map(|row| row.name.clone());
         let before = self.member(group, user).cloned();
@@ -157,13 +157,14 @@ impl Decision<'_> {
     }
 
     /// A group with members never is without an owner: the admin who is there longest takes over, else the member who
-    /// is. Nobody is the author of that item: the rule did it.
-    fn pass_on_ownership(&mut self, group: GroupId) {
+    /// is; who is deactivated only where there is nobody else. Nobody is the author of that item: the rule did it.
+    pub(super) fn pass_on_ownership(&mut self, group: GroupId) {
         let members = self.current_members(group);
         if members.iter().any(|(_, row)| row.role == Role::Owner) {
             return;
         }
-        let next = members.into_iter().min_by_key(|(_, row)| (row.role != Role::Admin, row.joined()));
+        let order = |user: UserId, row: &MemberRow| (!self.is_active(user), row.role != Role::Admin, row.joined());
+        let next = members.into_iter().min_by_key(|(user, row)| order(*user, row));
         let Some((user, row)) = next.map(|(user, row)| (user, row.clone())) else { return };
         self.add_item(group, UserId::ZERO, Tag::NONE, ItemContent::RoleChanged(user, Role::Owner));
         self.put(Write::Member(group, user, MemberRow { role: Role::Owner, ..row }));

@@ -19,9 +19,11 @@ mod pending;
 mod rates;
 mod sends;
 mod turns;
+mod users;
 
 pub use rates::{Rate, Settings};
 use turns::Turns;
+pub use users::may_come_in;
 
 use crate::core::command::{Answer, Command, Event, Storage};
 use crate::core::rows::Write;

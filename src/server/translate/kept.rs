@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::core::rows::{
     CursorRow, DeviceRow, GroupRow, Interval, InviteFor, InviteRow, ItemContent, ItemRow, MemberRow, Meta, SendRow,
-    SendWindow, UserRow, Write,
+    SendWindow, UserRow, UserState, Write,
 };
 use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
 use crate::server::rows::{Rows, RowsMaker};
@@ -19,7 +19,7 @@ use crate::store::keys::{self, KeyError};
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, HandleRecord, IntervalRecord, InviteRecord, KeyRecord,
     MemberRecord, MembershipRecord, MessageRecord, MetaRecord, OwnRecord, RecordError, SendRecord, SendWindowRecord,
-    UserRecord, member_extension, message_flag, opens,
+    UserRecord, member_extension, message_flag, opens, user_extension, user_state,
 };
 use crate::store::tree::Tree;
 use crate::wire::WireError;
@@ -139,15 +139,19 @@ impl Making {
     }
 
     fn user(&mut self, user: UserId, row: &UserRow) {
-        let extensions = Extensions::default();
         let record = UserRecord {
             handle: row.handle.as_str().to_owned(),
             operator: row.operator,
             created_ms: row.created_ms,
-            extensions: extensions.clone(),
+            extensions: Extensions(user_state_extension(row.state).into_iter().collect()),
         };
         self.put(Tree::Users, keys::user(user), record.encode());
-        self.put(Tree::Handles, keys::name(row.handle.as_str()), HandleRecord { user, extensions }.encode());
+        let handle = keys::name(row.handle.as_str());
+        if row.holds_handle() {
+            self.put(Tree::Handles, handle, HandleRecord { user, extensions: Extensions::default() }.encode());
+        } else {
+            self.remove(Tree::Handles, handle);
+        }
     }
 
     fn device(&mut self, device: DeviceId, row: &DeviceRow) {
@@ -225,6 +229,17 @@ fn member_record(row: &MemberRow) -> MemberRecord {
         name_at_leave: row.name_at_leave.clone(),
         extensions: Extensions(marks.into_iter().map(|number| (number, Bytes::new())).collect()),
     }
+}
+
+fn user_state_extension(state: UserState) -> Option<(u16, Bytes)> {
+    let (number, since_ms) = match state {
+        UserState::Active => return None,
+        UserState::Deactivated { since_ms } => (user_state::DEACTIVATED, since_ms),
+        UserState::Deleted { since_ms, is_handle_free: false } => (user_state::DELETED, since_ms),
+        UserState::Deleted { since_ms, is_handle_free: true } => (user_state::HANDLE_FREE, since_ms),
+    };
+    let bytes = [&[number][..], &since_ms.to_be_bytes()].concat();
+    Some((user_extension::STATE, bytes.into()))
 }
 
 fn cursor_record(row: CursorRow) -> CursorRecord {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::core::rows::{
     CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, Interval, InviteFor, InviteRow, ItemContent, ItemRow,
-    MemberRow, Meta, Policy, Role, SendHash, SendRow, SendWindow, UserRow, Write,
+    MemberRow, Meta, Policy, Role, SendHash, SendRow, SendWindow, UserRow, UserState, Write,
 };
 use crate::core::tables::Tables;
 use crate::ids::{ClientSeq, GroupId, MessageId, UserId};
@@ -17,7 +17,7 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::keys;
 use crate::store::records::{
     CursorRecord, DeviceRecord, GroupRecord, IntervalRecord, InviteRecord, MemberRecord, MessageRecord, MetaRecord,
-    OwnRecord, SendRecord, SendWindowRecord, UserRecord, member_extension, opens,
+    OwnRecord, SendRecord, SendWindowRecord, UserRecord, member_extension, opens, user_extension, user_state,
 };
 use crate::store::tree::Tree;
 use crate::wire::item::{Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody as _, kind};
@@ -144,11 +144,7 @@ pub(super) fn write(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option<Writ
             let CursorRecord { msgid, content, own, .. } = CursorRecord::decode(value)?;
             Write::Cursor(group, user, device, CursorRow { msgid, content, own })
         }
-        Tree::Users => {
-            let UserRecord { handle, operator, created_ms, .. } = UserRecord::decode(value)?;
-            let handle = handle_of(&handle)?;
-            Write::User(keys::parse_user(key)?, UserRow { handle, operator, created_ms })
-        }
+        Tree::Users => Write::User(keys::parse_user(key)?, user_row(&UserRecord::decode(value)?)?),
         Tree::Devices => Write::Device(keys::parse_device(key)?, device_row(DeviceRecord::decode(value)?)),
         Tree::Invites => Write::Invite(CodeHash(keys::parse_digest(key)?), invite_row(InviteRecord::decode(value)?)?),
         Tree::Sends => {
@@ -223,6 +219,29 @@ fn member_row(record: MemberRecord) -> Result<MemberRow, KeptError> {
     })
 }
 
+fn user_row(record: &UserRecord) -> Result<UserRow, KeptError> {
+    let state = record.extensions.find(user_extension::STATE).map_or(Ok(UserState::Active), |bytes| user_state(bytes));
+    Ok(UserRow {
+        handle: handle_of(&record.handle)?,
+        operator: record.operator,
+        created_ms: record.created_ms,
+        state: state?,
+    })
+}
+
+fn user_state(bytes: &[u8]) -> Result<UserState, KeptError> {
+    let unknown = KeptError::Unknown("state of a user");
+    let Some((number, since)) = bytes.split_first() else { return Err(unknown) };
+    let Ok(since) = since.try_into() else { return Err(unknown) };
+    let since_ms = u64::from_be_bytes(since);
+    match *number {
+        user_state::DEACTIVATED => Ok(UserState::Deactivated { since_ms }),
+        user_state::DELETED => Ok(UserState::Deleted { since_ms, is_handle_free: false }),
+        user_state::HANDLE_FREE => Ok(UserState::Deleted { since_ms, is_handle_free: true }),
+        _ => Err(unknown),
+    }
+}
+
 fn device_row(record: DeviceRecord) -> DeviceRow {
     DeviceRow {
         user: record.user,
@@ -283,4 +302,38 @@ fn item_content(item: Item) -> Result<ItemContent, KeptError> {
         }
         _ => return Err(KeptError::Unknown("kind of item")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Lsn;
+    use crate::server::translate::kept::kept;
+
+    #[test]
+    fn a_user_in_any_state_is_read_as_written_and_holds_the_handle_or_not() {
+        let states = [
+            UserState::Active,
+            UserState::Deactivated { since_ms: 1 },
+            UserState::Deleted { since_ms: u64::MAX, is_handle_free: false },
+            UserState::Deleted { since_ms: 0, is_handle_free: true },
+        ];
+        for state in states {
+            let row = UserRow { state, ..UserRow::new(Handle::parse("bob").unwrap(), true, 7) };
+            let writes = [Write::User(UserId::new(3), row.clone())];
+            let ops = kept(&writes, Lsn::new(1)).unwrap().ops;
+            let of = |tree| ops.iter().find(|op| op.tree == tree).unwrap();
+            let (user, handle) = (of(Tree::Users), of(Tree::Handles));
+            let read = write(user.tree, &user.key, user.value.as_ref().unwrap()).unwrap().unwrap();
+            assert!(read == writes[0], "{state:?}");
+            assert_eq!(handle.value.is_some(), row.holds_handle());
+        }
+    }
+
+    #[test]
+    fn a_state_that_no_program_of_ours_writes_is_an_error() {
+        for odd in [&[][..], &[1], &[9, 0, 0, 0, 0, 0, 0, 0, 0], &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0]] {
+            assert!(user_state(odd).is_err(), "{odd:?}");
+        }
+    }
 }

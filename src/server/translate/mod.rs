@@ -12,4 +12,4 @@ pub(crate) use kept::{kept, weight};
 pub use load::LoadError;
 pub(crate) use load::{load, policy};
 pub(crate) use meaning::understand;
-pub(crate) use wire::{answer, code, error, retry_after_ms, role};
+pub(crate) use wire::{answer, code, error, retry_after_ms, role, user};

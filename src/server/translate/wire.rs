@@ -3,13 +3,15 @@
 use bytes::Bytes;
 
 use crate::core::command::{Answer, Refusal};
-use crate::core::rows::{ItemContent, ItemRow, Policy, Role};
-use crate::ids::MessageId;
+use crate::core::rows::{ItemContent, ItemRow, Policy, Role, UserRow, UserState};
+use crate::ids::{MessageId, UserId};
 use crate::server::request::Outcome;
 use crate::wire::WireError;
 use crate::wire::code::{Class, Code};
 use crate::wire::codec;
-use crate::wire::frame::{Cursors, Done, Error, Extensions, GroupCreated, InviteMade, Sent};
+use crate::wire::frame::{
+    Cursors, Deleting, Done, Error, Extensions, GroupCreated, InviteMade, Sent, UserInfo, user_info, user_state,
+};
 use crate::wire::item::{Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody as _, flag, kind};
 use crate::wire::link::Link;
 
@@ -35,11 +37,30 @@ pub(crate) const fn policy(policy: Policy) -> u8 {
     }
 }
 
+/// A user, for lists.
+pub(crate) fn user(user: UserId, row: &UserRow) -> UserInfo {
+    let state = match row.state {
+        UserState::Active => None,
+        UserState::Deactivated { .. } => Some(user_state::DEACTIVATED),
+        UserState::Deleted { is_handle_free: false, .. } => Some(user_state::DELETED),
+        UserState::Deleted { is_handle_free: true, .. } => Some(user_state::HANDLE_FREE),
+    };
+    let state = state.map(|number| (user_info::STATE, Bytes::copy_from_slice(&[number])));
+    UserInfo {
+        user,
+        handle: row.handle.as_str().to_owned(),
+        operator: row.operator,
+        extensions: Extensions(state.into_iter().collect()),
+    }
+}
+
 /// The code that says why.
 pub(crate) const fn code(why: Refusal) -> Code {
     match why {
         Refusal::UnknownDevice => Code::UnknownDevice,
         Refusal::DeviceRevoked => Code::DeviceRevoked,
+        Refusal::Deactivated => Code::Deactivated,
+        Refusal::UserDeleted => Code::UserDeleted,
         Refusal::Malformed => Code::Malformed,
         Refusal::Unsupported => Code::Unsupported,
         Refusal::TooLarge => Code::TooLarge,
@@ -104,6 +125,9 @@ pub(crate) fn answer(request: u32, outcome: Outcome, link: Option<Link>) -> Resu
         Answer::Refused(why) => Ok(refused(request, why)),
         Answer::Sent { msgid, time_ms } => codec::encode(request, &Sent { msgid, time_ms, extensions }),
         Answer::Done(msgid) => codec::encode(request, &Done { msgid: msgid.unwrap_or(MessageId::ZERO), extensions }),
+        Answer::Deleting { left } => {
+            codec::encode(request, &Deleting { left: u32::try_from(left).unwrap_or(u32::MAX), extensions })
+        }
         Answer::GroupCreated(gid) => codec::encode(request, &GroupCreated { gid, extensions }),
         Answer::Cursors { moved, refused: none } if none.is_empty() => {
             codec::encode(request, &Cursors { entries: moved, extensions })

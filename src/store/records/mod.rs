@@ -110,6 +110,22 @@ pub mod member_extension {
     pub const BANNED: u16 = 2;
 }
 
+/// Extensions of [`UserRecord`].
+pub mod user_extension {
+    /// See [`super::user_state`]: one byte, then since when, ms since 1970, in eight bytes big-endian. Absent: active.
+    pub const STATE: u16 = 3;
+}
+
+/// The first byte of [`user_extension::STATE`].
+pub mod user_state {
+    /// Shut out until they are reactivated.
+    pub const DEACTIVATED: u8 = 1;
+    /// Deleted; the handle is reserved.
+    pub const DELETED: u8 = 2;
+    /// Deleted; the handle is free, or somebody else's.
+    pub const HANDLE_FREE: u8 = 3;
+}
+
 /// Numbers of a history policy.
 pub mod policy {
     /// From the join on.

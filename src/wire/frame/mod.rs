@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 pub use crate::wire::bounded::{Extensions, Rows};
-pub use crate::wire::part::{DeviceInfo, GroupInfo, MemberInfo, Payload, PushBatch, UserInfo};
+pub use crate::wire::part::{DeviceInfo, GroupInfo, MemberInfo, Payload, PushBatch, UserInfo, user_info, user_state};
 
 /// A frame: its number and its name.
 pub trait Frame: Serialize + for<'a> Deserialize<'a> {
@@ -65,11 +65,13 @@ macro_rules! frames {
 }
 
 mod control;
+mod people;
 mod push;
 mod reading;
 mod session;
 
 pub use control::*;
+pub use people::*;
 pub use push::*;
 pub use reading::*;
 pub use session::*;
@@ -77,7 +79,7 @@ pub use session::*;
 /// Number and name of every frame, by number: for tests, logs and documentation.
 #[must_use]
 pub fn all() -> Vec<(u16, &'static str)> {
-    let mut all = [session::ALL, control::ALL, reading::ALL, push::ALL].concat();
+    let mut all = [session::ALL, control::ALL, reading::ALL, push::ALL, people::ALL].concat();
     all.sort_unstable();
     all
 }
@@ -85,7 +87,7 @@ pub fn all() -> Vec<(u16, &'static str)> {
 /// The names of each frame's fields, in the same order.
 #[cfg(test)]
 pub(crate) fn fields() -> Vec<(u16, &'static [&'static str])> {
-    let mut all = [session::FIELDS, control::FIELDS, reading::FIELDS, push::FIELDS].concat();
+    let mut all = [session::FIELDS, control::FIELDS, reading::FIELDS, push::FIELDS, people::FIELDS].concat();
     all.sort_unstable();
     all
 }
@@ -93,6 +95,6 @@ pub(crate) fn fields() -> Vec<(u16, &'static [&'static str])> {
 /// Decodes a frame of whatever type and encodes it again; none where the type is unknown.
 #[cfg(any(test, feature = "proof"))]
 pub(crate) fn again(raw: &crate::wire::codec::RawFrame) -> Option<Result<bytes::Bytes, crate::wire::WireError>> {
-    let files = [session::again, control::again, reading::again, push::again];
+    let files = [session::again, control::again, reading::again, push::again, people::again];
     files.into_iter().find_map(|again| again(raw))
 }

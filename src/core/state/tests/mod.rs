@@ -7,6 +7,7 @@ mod model;
 mod people;
 mod room;
 mod sends;
+mod users;
 
 use bytes::Bytes;
 

@@ -32,6 +32,9 @@ impl Rows<'_, '_> {
         if !(role::OWNER..=role::MEMBER).contains(&record.role) {
             self.report.rows(format!("{group} {user}: no role has the number {}", record.role));
         }
+        if self.is_deleted(user) && record.intervals.last().is_some_and(|stay| stay.left.is_none()) {
+            self.report.rows(format!("{group} {user}: a member, but deleted"));
+        }
         let Some(head) = self.head(group) else {
             self.report.rows(format!("{user} is a member of {group}, which does not exist"));
             return Ok(());

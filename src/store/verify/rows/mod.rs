@@ -22,6 +22,13 @@ use crate::store::verify::row::{self, Meaning, Understand};
 use crate::store::verify::said::Report;
 use crate::store::verify::view::View;
 
+/// What is kept of a user.
+struct User {
+    handle: String,
+    is_deleted: bool,
+    holds_handle: bool,
+}
+
 /// What is kept of a device.
 struct Device {
     user: UserId,
@@ -67,7 +74,7 @@ pub(super) struct Rows<'a, 'r> {
     report: &'a mut Report<'r>,
     counted: Counted,
     counters: BTreeMap<String, u64>,
-    users: BTreeMap<UserId, String>,
+    users: BTreeMap<UserId, User>,
     devices: BTreeMap<DeviceId, Device>,
     groups: BTreeMap<GroupId, Group>,
     authored: BTreeMap<(GroupId, UserId), Authored>,

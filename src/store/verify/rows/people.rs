@@ -3,10 +3,17 @@
 use crate::ids::{DeviceId, UserId};
 use crate::store::engine::EngineError;
 use crate::store::keys;
-use crate::store::records::{DeviceRecord, HandleRecord, InviteRecord, KeyRecord, MetaRecord, UserRecord, opens};
+use crate::store::records::{
+    DeviceRecord, HandleRecord, InviteRecord, KeyRecord, MetaRecord, UserRecord, opens, user_extension, user_state,
+};
 use crate::store::tree::Tree;
 use crate::store::verify::row::short;
-use crate::store::verify::rows::{Device, Rows};
+use crate::store::verify::rows::{Device, Rows, User};
+
+/// What a user's state can be.
+const STATES: [u8; 3] = [user_state::DEACTIVATED, user_state::DELETED, user_state::HANDLE_FREE];
+/// Bytes of a user's state: which, and since when.
+const STATE_BYTES: usize = 9;
 
 impl Rows<'_, '_> {
     pub(super) fn meta(&mut self) -> Result<(), EngineError> {
@@ -23,7 +30,15 @@ impl Rows<'_, '_> {
             if record.operator && rows.counters.get("operator-existed") != Some(&1) {
                 rows.report.rows(format!("{user} is an operator, but the mark operator-existed is not set"));
             }
-            rows.users.insert(user, record.handle);
+            let state = record.extensions.find(user_extension::STATE);
+            let number = state.and_then(|bytes| bytes.first()).copied();
+            let is_known = state.is_none() || number.is_some_and(|number| STATES.contains(&number));
+            if !is_known || state.is_some_and(|bytes| bytes.len() != STATE_BYTES) {
+                rows.report.rows(format!("{user} is in no state that there is"));
+            }
+            let is_deleted = number.is_some_and(|number| number != user_state::DEACTIVATED);
+            let holds_handle = number != Some(user_state::HANDLE_FREE);
+            rows.users.insert(user, User { handle: record.handle, is_deleted, holds_handle });
         })?;
         let mut found = std::collections::BTreeSet::new();
         self.each(Tree::Handles, |rows, key, value, _| {
@@ -31,15 +46,16 @@ impl Rows<'_, '_> {
             else {
                 return;
             };
-            if rows.users.get(&user).map(String::as_str) == Some(handle) {
+            if rows.users.get(&user).is_some_and(|row| row.holds_handle && row.handle == handle) {
                 found.insert(user);
             } else {
                 rows.report.rows(format!("the handle {handle:?} leads to {user}, who has another or does not exist"));
             }
         })?;
-        let lost = self.users.iter().filter(|(user, _)| !found.contains(user));
-        let lost: Vec<String> =
-            lost.map(|(user, handle)| format!("{user} has the handle {handle:?}, which leads nowhere")).collect();
+        let lost = self.users.iter().filter(|(user, row)| row.holds_handle && !found.contains(user));
+        let says =
+            |(user, row): (&UserId, &User)| format!("{user} has the handle {:?}, which leads nowhere", row.handle);
+        let lost: Vec<String> = lost.map(says).collect();
         lost.into_iter().for_each(|what| self.report.rows(what));
         Ok(())
     }
@@ -50,6 +66,9 @@ impl Rows<'_, '_> {
             rows.counted_id("last-device", device.value().into(), true, &device.to_string());
             rows.check_user(record.user, &format!("{device} belongs to"));
             let DeviceRecord { user, key, invite, revoked_ms, .. } = record;
+            if revoked_ms.is_none() && rows.is_deleted(user) {
+                rows.report.rows(format!("{device} is not revoked, but {user}, whose it is, is deleted"));
+            }
             rows.devices.insert(device, Device { user, key, invite, is_revoked: revoked_ms.is_some() });
         })?;
         let mut found = std::collections::BTreeSet::new();
@@ -69,6 +88,10 @@ impl Rows<'_, '_> {
             self.report.rows(format!("{device} has a key that leads nowhere"));
         }
         Ok(())
+    }
+
+    pub(super) fn is_deleted(&self, user: UserId) -> bool {
+        self.users.get(&user).is_some_and(|row| row.is_deleted)
     }
 
     /// Says so where there is no such user.

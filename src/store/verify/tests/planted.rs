@@ -181,6 +181,25 @@ fn handles_and_keys_lead_to_whom_they_belong() {
 }
 
 #[test]
+fn a_deleted_user_has_no_device_and_no_group_and_a_freed_handle_leads_to_nobody() {
+    let state = |number: u8| bob_in_state(&[&[number][..], &[0; 8]].concat());
+    let with = |ops: Vec<Op>| {
+        let revoked = [device(BOBS, BOB, Some(5)), gone(Tree::Sends, keys::send(BOBS, ClientSeq::new(7)))];
+        found(revoked.into_iter().chain(ops).collect())
+    };
+    assert_eq!(found(vec![state(1)]), [""; 0]);
+    assert_eq!(with(vec![state(2)]), [""; 0]);
+    assert_eq!(with(vec![state(3), gone(Tree::Handles, keys::name("bob"))]), [""; 0]);
+    assert_eq!(found(vec![state(2)]), ["d2 is not revoked, but u2, whose it is, is deleted"]);
+    assert_eq!(with(vec![state(3)]), [r#"the handle "bob" leads to u2, who has another or does not exist"#]);
+    let back = [item(NEXT, 7, [1, 1, 2], 3, 0), member(BOB, vec![stay(2, Some(6), 0, 3), stay(7, None, 3, 0)])];
+    assert_eq!(with([vec![state(2)], back.to_vec()].concat()), ["g1 u2: a member, but deleted"]);
+    for odd in [&[][..], &[9, 0, 0, 0, 0, 0, 0, 0, 0], &[1]] {
+        assert_eq!(found(vec![bob_in_state(odd)])[0], "u2 is in no state that there is");
+    }
+}
+
+#[test]
 fn counters_are_not_below_what_was_given_out() {
     assert_eq!(found(vec![meta("last-group", 0)]), ["g1 exists, but the counter last-group stands at 0"]);
     assert_eq!(found(vec![meta("last-user", 1)]), ["u2 exists, but the counter last-user stands at 1"]);

@@ -5,7 +5,7 @@ use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, HandleRecord, IntervalRecord, InviteRecord, KeyRecord,
     MemberRecord, MembershipRecord, MetaRecord, OwnRecord, SendRecord, SendWindowRecord, UserRecord, message_flag,
-    opens, policy, role,
+    opens, policy, role, user_extension,
 };
 
 pub(super) const G: GroupId = GroupId::new(1);
@@ -62,6 +62,13 @@ pub(super) fn handle(handle: &str, user: UserId) -> Op {
 pub(super) fn user(user: UserId, handle: &str, operator: bool) -> Op {
     let record = UserRecord { handle: handle.to_owned(), operator, created_ms: 1, extensions: none() };
     put(Tree::Users, keys::user(user), record.encode())
+}
+
+/// bob, in a state: its number, and how long it stands.
+pub(super) fn bob_in_state(state: &[u8]) -> Op {
+    let extensions = Extensions(vec![(user_extension::STATE, Bytes::copy_from_slice(state))]);
+    let record = UserRecord { handle: "bob".to_owned(), operator: false, created_ms: 1, extensions };
+    put(Tree::Users, keys::user(BOB), record.encode())
 }
 
 pub(super) fn device(device: DeviceId, user: UserId, revoked_ms: Option<u64>) -> Op {

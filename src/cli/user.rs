@@ -1,0 +1,90 @@
+//! `gaggle user`: shuts users out, lets them in again, deletes them.
+
+use clap::Subcommand;
+use serde::Serialize;
+
+use crate::cli::context::Context;
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::visible;
+
+/// What can be done to users.
+#[derive(Debug, Clone, Subcommand)]
+pub enum UserCommand {
+    /// Shut a user out until they are reactivated: all their connections close within 2 seconds
+    #[command(after_long_help = "\
+Operators only. Nothing of theirs is lost: groups, what they have not seen yet, and devices stay as they are, and what \
+waits in their outbox waits on. Links that they made for others open nothing meanwhile.
+
+  gaggle user deactivate bob
+  gaggle --operator user deactivate bob        on the server's machine, without a device")]
+    Deactivate {
+        /// The user's handle
+        handle: String,
+    },
+    /// Let a user in again; they find everything as it was
+    #[command(after_long_help = "\
+Operators only.
+
+  gaggle user reactivate bob")]
+    Reactivate {
+        /// The user's handle
+        handle: String,
+    },
+    /// Delete a user for ever
+    #[command(after_long_help = "\
+Operators only. They are shut out at once, leave all their groups and lose all their devices. What they wrote stays, \
+under their handle with \"(deleted)\" behind it. A group whose last owner they were gets another. The handle is \
+reserved: nobody can have it until it is freed. There is no way back; to keep somebody out for a while there is \
+`gaggle user deactivate`.
+
+  gaggle user delete bob")]
+    Delete {
+        /// The user's handle
+        handle: String,
+    },
+    /// Let somebody new have the handle of a deleted user
+    #[command(after_long_help = "\
+Operators only. Whoever joins by it is a new user, who sees nothing of the old one; but others may take them for the \
+old one, so wait until nobody does.
+
+  gaggle user free-handle bob
+  gaggle invite bob")]
+    FreeHandle {
+        /// The handle
+        handle: String,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct DoneJson<'a> {
+    handle: &'a str,
+}
+
+/// Does it.
+///
+/// # Errors
+/// Where the server refuses or is out of reach.
+pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliError> {
+    let client = context.anyone().await?;
+    let (handle, words) = match command {
+        UserCommand::Deactivate { handle } => {
+            client.deactivate_user(handle).await?;
+            (handle, "is shut out; gaggle user reactivate lets them in again")
+        }
+        UserCommand::Reactivate { handle } => {
+            client.reactivate_user(handle).await?;
+            (handle, "may come in again")
+        }
+        UserCommand::Delete { handle } => {
+            client.delete_user(handle).await?;
+            (handle, "is deleted; the handle is reserved until gaggle user free-handle")
+        }
+        UserCommand::FreeHandle { handle } => {
+            client.free_handle(handle).await?;
+            (handle, "is free: gaggle invite makes a link for somebody new")
+        }
+    };
+    context.output.record("", &DoneJson { handle })?;
+    context.output.words(&format!("{} {words}", visible::name(handle)));
+    Ok(Exit::Done)
+}
