@@ -83,7 +83,7 @@ fn write_envelope(mut envelope: &mut [u8], kind: u16, request: u32, body_bytes: 
 /// A frame whose envelope is read and whose body is not yet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RawFrame {
-    /// The number of its type, see [`frame::ALL`].
+    /// The number of its type, see [`frame::all`].
     pub kind: u16,
     /// See [`flag`]; unknown bits mean nothing.
     pub flags: u8,

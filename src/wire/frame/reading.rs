@@ -31,7 +31,7 @@ frames! {
     }
 
     // ---- request streams --------------------------------------------------------------------------------------------
-    /// Asks for a page. Answered by any number of [`PageRows`], then [`PageEnd`]; or [`Error`].
+    /// Asks for a page. Answered by any number of [`PageRows`], then [`PageEnd`]; or [`super::Error`].
     80 Pull {
         /// The group.
         gid: GroupId,

@@ -122,7 +122,7 @@ frames! {
         lowest: ClientSeq,
         /// The group.
         gid: GroupId,
-        /// The encoded [`Payload`]; the conflict hash covers exactly these bytes and the gid.
+        /// The encoded [`super::Payload`]; the conflict hash covers exactly these bytes and the gid.
         payload: Bytes,
     }
     /// The item is on disk.
