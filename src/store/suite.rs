@@ -2,10 +2,13 @@
 //! other modules.
 
 use std::fs;
+use std::io;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tempfile::TempDir;
@@ -39,6 +42,17 @@ pub(crate) fn on_each(claim: impl Fn(Arc<dyn Engine>)) {
         let tried = catch_unwind(AssertUnwindSafe(|| claim(engine)));
         assert!(tried.is_ok(), "it does not hold for the {name} engine");
     }
+}
+
+/// Opens a database whose locks may be held for a moment more: a process that another test starts has copies of them.
+pub(crate) fn once_unlocked<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..1_000 {
+        match open() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(5)),
+            outcome => return outcome,
+        }
+    }
+    open()
 }
 
 /// Copies a folder as it stands.

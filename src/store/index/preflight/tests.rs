@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::suite::copy_folder;
+use crate::store::suite::{copy_folder, once_unlocked};
 
 const FANOUT: usize = 8;
 const BY_PAGE: [&str; 1] = ["messages"];
@@ -15,8 +15,9 @@ const TREES: [&str; 3] = ["members", "messages", "index"];
 
 type State = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 
+/// Opens without any guard.
 fn open(folder: &Path) -> io::Result<sled::Db<FANOUT>> {
-    sled::Config::new().path(folder).flush_every_ms(Some(usize::MAX)).open()
+    once_unlocked(|| sled::Config::new().path(folder).flush_every_ms(Some(usize::MAX)).open())
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

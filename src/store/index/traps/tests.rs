@@ -20,7 +20,7 @@ use crate::store::engine::EngineError;
 use crate::store::index::opening::open_db;
 use crate::store::index::preflight::{self, metadata_in};
 use crate::store::index::{FANOUT, Settings};
-use crate::store::suite::copy_folder;
+use crate::store::suite::{copy_folder, once_unlocked};
 
 /// Keys of a leaf where a test wants many leaves of few rows.
 const FEW: usize = 4;
@@ -31,7 +31,7 @@ const ABORTED: i32 = 6;
 const FOLDER_VARIABLE: &str = "GAGGLE_TRAP_FOLDER";
 
 fn plain<const KEYS: usize>(folder: &Path) -> io::Result<sled::Db<KEYS>> {
-    sled::Config::new().path(folder).flush_every_ms(Some(usize::MAX)).open()
+    once_unlocked(|| sled::Config::new().path(folder).flush_every_ms(Some(usize::MAX)).open())
 }
 
 fn key(row: u32) -> [u8; 4] {
