@@ -216,6 +216,8 @@ struct FileLimits {
     send_bytes_per_day: Option<u64>,
     groups_per_day: Option<u64>,
     additions_per_day: Option<u64>,
+    edit_hours: Option<u64>,
+    recall_hours: Option<u64>,
     idle_s: Option<u64>,
 }
 
@@ -354,6 +356,10 @@ fn everyone_or_operators(text: &str) -> Result<Who, &'static str> {
     }
 }
 
+const HOUR_MS: u64 = 3_600 * 1_000;
+/// A hundred years.
+const HOURS_MAX: u64 = 100 * 365 * 24;
+
 fn members(path: &Path, given: &FileLimits, groups: FileGroups) -> Result<Settings, ConfigError> {
     let default = Settings::default();
     let most = u64::from(u32::MAX);
@@ -363,6 +369,9 @@ fn members(path: &Path, given: &FileLimits, groups: FileGroups) -> Result<Settin
     let who = |key: &str, given: Option<String>, default: Who| {
         let given = given.map(|text| (format!("groups.{key} in {}", path.display()), text));
         value(given, everyone_or_operators).map(|who| who.unwrap_or(default))
+    };
+    let hours = |key: &str, given: Option<u64>, default: u64| {
+        number(path, key, given, default / HOUR_MS, 0..=HOURS_MAX).map(|hours| hours * HOUR_MS)
     };
     let item = limits::ITEM_BYTES_MAX as u64;
     Ok(Settings {
@@ -374,6 +383,8 @@ fn members(path: &Path, given: &FileLimits, groups: FileGroups) -> Result<Settin
             create_groups: who("create", groups.create, default.rights.create_groups)?,
             add_members: who("add", groups.add, default.rights.add_members)?,
         },
+        edit_ms: hours("edit_hours", given.edit_hours, default.edit_ms)?,
+        recall_ms: hours("recall_hours", given.recall_hours, default.recall_ms)?,
     })
 }
 
@@ -468,6 +479,8 @@ mod tests {
             ("[limits]\nsend_bytes_per_day = 5", "limits.send_bytes_per_day"),
             ("[limits]\ngroups_per_day = 99999999999", "limits.groups_per_day"),
             ("[limits]\nadditions_per_day = 0", "limits.additions_per_day"),
+            ("[limits]\nedit_hours = 900000", "limits.edit_hours"),
+            ("[limits]\nrecall_hours = 900000", "limits.recall_hours"),
             ("[limits]\nidle_s = 1", "limits.idle_s"),
             ("listen = 'here'", "listen in dir/gaggle.toml"),
             ("advertise = 'here'", "advertise in dir/gaggle.toml"),
@@ -486,12 +499,14 @@ mod tests {
     fn what_members_may_do_is_what_the_file_says() {
         let members = file(
             "[limits]\nsends_per_second = 5\nsend_bytes_per_day = 1000000\ngroups_per_day = 2\nadditions_per_day = 7\n\
+             edit_hours = 0\nrecall_hours = 48\n\
              [groups]\ncreate = 'operators'\nadd = 'everyone'",
         )
         .unwrap()
         .members;
         assert_eq!((members.sends, members.bytes), (Rate::a_second(5), Rate::a_day(1_000_000)));
         assert_eq!((members.groups, members.additions), (Rate::a_day(2), Rate::a_day(7)));
+        assert_eq!((members.edit_ms, members.recall_ms), (0, 48 * HOUR_MS));
         assert_eq!((members.rights.create_groups, members.rights.add_members), (Who::Operators, Who::Everyone));
     }
 

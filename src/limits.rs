@@ -51,6 +51,15 @@ pub const INTERVALS_MAX: usize = 64;
 /// Stays of a deleted user that one step ends: each is an item, a row and perhaps a new owner, and all of them go into
 /// one frame with what else is in the batch.
 pub const STAYS_ENDED_AT_ONCE: usize = 256;
+/// Edits of one item: for slips of the pen, and for a script that reports its progress in one message. A recall and some
+/// pages read all of them.
+pub const EDITS_MAX: u32 = 64;
+/// Users that one item may mention: each costs a row.
+pub const MENTIONS_MAX: usize = 32;
+/// Longest reaction, in bytes: one emoji of several parts, or a word.
+pub const REACTION_BYTES_MAX: usize = 64;
+/// Recalled items of a server: they are resident in memory, some 32 bytes each.
+pub const RECALLED_MAX: usize = 1_000_000;
 /// Invites that are open at once.
 pub const INVITES_MAX: usize = 10_000;
 /// Longest life of an invite, in seconds: 30 days.

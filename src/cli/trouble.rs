@@ -93,6 +93,11 @@ const fn words(code: Code) -> &'static str {
         Code::Banned => "banned from that group",
         Code::Deactivated => "this user is deactivated",
         Code::UserDeleted => "this user is deleted",
+        Code::NoSuchItem => "there is no message with that msgid, or you may not see it",
+        Code::ItemRecalled => "that message was recalled",
+        Code::NotYours => "only who wrote a message may edit it",
+        Code::TooLate => "the message is too old to be changed",
+        Code::TooManyEdits => "it was edited as often as a message can be",
     }
 }
 
@@ -146,6 +151,13 @@ const fn advice(code: Code) -> &'static str {
         Code::Muted | Code::Banned => "an owner or admin of the group can lift that",
         Code::Deactivated => "an operator can let them in again (gaggle user reactivate); nothing is lost",
         Code::UserDeleted => "an operator can free the handle (gaggle user free-handle) and invite anew",
+        Code::NoSuchItem => {
+            "gaggle pull GROUP shows what there is; only messages can be edited, recalled or reacted to"
+        }
+        Code::ItemRecalled => "",
+        Code::NotYours => "reply to it, or ask its author",
+        Code::TooLate => "an admin or owner of the group can still recall it",
+        Code::TooManyEdits => "recall it and send another",
     }
 }
 

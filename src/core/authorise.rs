@@ -27,6 +27,14 @@ verbs! {
     // ---- items and marks of a group ---------------------------------------------------------------------------------
     /// Sends something.
     Send,
+    /// Edits what they said.
+    Edit,
+    /// Recalls what they said: asked before it is known who that was.
+    RecallOwn,
+    /// Recalls what somebody else said.
+    RecallOthers,
+    /// Reacts to something.
+    React,
     /// Reads a page.
     Pull,
     /// Acknowledges.
@@ -244,9 +252,9 @@ fn need(verb: Verb, rights: Rights) -> Need {
         Verb::CreateGroup => Need::Setting(rights.create_groups),
         Verb::Pull | Verb::Ack | Verb::ReadMark | Verb::Skip => Need::Known,
         Verb::ListMembers | Verb::LeaveGroup => Need::Present,
-        Verb::Send => voice(Role::Member),
+        Verb::Send | Verb::Edit | Verb::RecallOwn | Verb::React => voice(Role::Member),
         Verb::AddMember => Need::Voice { of: Role::Admin, who: rights.add_members },
-        Verb::RemoveMember | Verb::RenameGroup => voice(Role::Admin),
+        Verb::RemoveMember | Verb::RenameGroup | Verb::RecallOthers => voice(Role::Admin),
         Verb::RemoveAdmin | Verb::RemoveOwner => voice(Role::Owner),
         Verb::InviteUser | Verb::InviteOthersDevice | Verb::ListOthersDevices => operator,
         Verb::DeactivateUser | Verb::ReactivateUser | Verb::DeleteUser | Verb::FreeHandle => operator,

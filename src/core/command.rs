@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
-use crate::core::rows::{CodeHash, DeviceKey, Handle, Policy, SendHash};
+use crate::core::attached::{Attached, Extent, Wanted};
+use crate::core::rows::{Act, CodeHash, DeviceKey, Handle, Policy, SendHash};
+use crate::core::tables::Tables;
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
 
 /// Who asks. `State` checks at the moment of decision that a device is still live.
@@ -174,6 +176,28 @@ pub enum Command {
 }
 
 impl Command {
+    /// The stored item that has to be read and attached before this can be decided: `State` holds none. Whoever hands the
+    /// command on reads it first, and again where [`Command::is_outdated`] says so.
+    #[must_use]
+    pub fn wanted(&self) -> Option<Wanted> {
+        if let Command::Send(send) = self { send.wanted() } else { None }
+    }
+
+    /// Attaches what was read.
+    pub fn attach(&mut self, attached: Attached) {
+        if let Command::Send(send) = self {
+            send.attached = Some(attached);
+        }
+    }
+
+    /// Whether it has to be read (again) what this wants, since the committed view knows of something newer.
+    #[must_use]
+    pub fn is_outdated(&self, tables: &Tables) -> bool {
+        let Command::Send(send) = self else { return false };
+        send.wanted()
+            .is_some_and(|wanted| send.attached.as_ref().is_none_or(|attached| attached.is_outdated(wanted, tables)))
+    }
+
     /// How little room there may be for it.
     pub(in crate::core) fn room_needed(&self) -> RoomNeeded {
         match self {
@@ -236,6 +260,21 @@ pub struct SendCommand {
     pub hash: SendHash,
     /// What is sent; or why it can never be stored, which consumes the number.
     pub what: Result<Sendable, Refusal>,
+    /// What it needs to know of its target; see [`Command::wanted`].
+    pub attached: Option<Attached>,
+}
+
+impl SendCommand {
+    fn wanted(&self) -> Option<Wanted> {
+        let act = self.what.as_ref().ok()?.act;
+        let of = match act {
+            Act::Says => return None,
+            Act::Edits(_) => Extent::Whole,
+            Act::Recalls(_) => Extent::WithEdits,
+            Act::Reacts(_) => Extent::Head,
+        };
+        act.target().map(|msgid| Wanted { group: self.group, msgid, of })
+    }
 }
 
 /// What a send carries.
@@ -243,12 +282,16 @@ pub struct SendCommand {
 pub struct Sendable {
     /// The item kind, as it travels.
     pub kind: u16,
+    /// What its sender does with it.
+    pub act: Act,
     /// The sender's tag.
     pub tag: Tag,
     /// The body, as it travels.
     pub body: Bytes,
-    /// The extension list, as it travels.
+    /// The extension list, as it travels, but for what names the target.
     pub extensions: Vec<(u16, Bytes)>,
+    /// Whom it mentions, as its extensions say.
+    pub mentions: Vec<UserId>,
 }
 
 /// The answer to a command, given once the batch it was decided in is durable.
@@ -391,13 +434,34 @@ pub enum Refusal {
     /// The disk is full.
     #[error("the disk is full: nothing that grows is taken until there is room")]
     StorageFull,
+    /// A stored item could not be read just now.
+    #[error("what was said cannot be looked up just now")]
+    Busy,
+    /// The target is absent, gone, not visible to who asks, or no content.
+    #[error("no such message, or not for you")]
+    NoSuchItem,
+    /// The target was recalled.
+    #[error("that message was recalled")]
+    ItemRecalled,
+    /// Only its author may.
+    #[error("only who wrote it may edit it")]
+    NotYours,
+    /// The time for it is over.
+    #[error("the time in which this can be changed is over")]
+    TooLate,
+    /// The target was edited as often as it can be.
+    #[error("it was edited {} times, which is as often as can be", crate::limits::EDITS_MAX)]
+    TooManyEdits,
 }
 
 impl Refusal {
     /// Whether nothing was decided, and the same command may succeed later as it is.
     #[must_use]
     pub fn is_not_done(self) -> bool {
-        matches!(self, Refusal::WindowFull | Refusal::OutOfTurn | Refusal::SlowDown { .. } | Refusal::StorageFull)
+        matches!(
+            self,
+            Refusal::WindowFull | Refusal::OutOfTurn | Refusal::SlowDown { .. } | Refusal::StorageFull | Refusal::Busy
+        )
     }
 }
 
@@ -413,6 +477,8 @@ pub enum Event {
         /// The last.
         last: MessageId,
     },
+    /// A content item was recalled: what of it waits to be written must not be.
+    Recalled(GroupId),
     /// A user's membership began or ended.
     Membership {
         /// The group.

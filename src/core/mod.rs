@@ -4,12 +4,14 @@
 //! everything is read from; [`listener`] decides what is pushed and what may be acked; [`outbox`] and [`inbox`] are the
 //! client's side of the same promises. All are step machines that a simulator can drive.
 
+pub mod attached;
 pub mod authorise;
 pub mod command;
 pub mod inbox;
 pub mod listener;
 pub mod names;
 pub mod outbox;
+pub mod recalled;
 pub mod rows;
 pub mod state;
 pub mod tables;

@@ -296,19 +296,81 @@ pub struct ItemRow {
     pub content_ordinal: u64,
     /// Content items of the author in this group up to and with this one; zero where it is none.
     pub own_ordinal: u64,
+    /// Its newest edit; of an edit, the edit before it; zero: none.
+    pub last_edit: MessageId,
+    /// How often it was edited.
+    pub edits: u32,
+    /// Whether it was recalled, itself or as an edit of what was: then its body is empty.
+    pub recalled: bool,
+}
+
+impl ItemRow {
+    /// What is left of it once it is recalled.
+    #[must_use]
+    pub fn wiped(self) -> ItemRow {
+        let content = match self.content {
+            ItemContent::Sent { kind, act, .. } => {
+                ItemContent::Sent { kind, act, body: Bytes::new(), extensions: Vec::new(), mentions: Vec::new() }
+            }
+            other @ (ItemContent::Created { .. }
+            | ItemContent::Joined(_)
+            | ItemContent::Left(_)
+            | ItemContent::Removed(_)
+            | ItemContent::Renamed(_)
+            | ItemContent::RoleChanged(..)) => other,
+        };
+        ItemRow { content, recalled: true, ..self }
+    }
+}
+
+/// What a member does with something that they send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// Says something: content.
+    Says,
+    /// Edits a content item of their own.
+    Edits(MessageId),
+    /// Recalls a content item.
+    Recalls(MessageId),
+    /// Reacts to a content item, or takes that back.
+    Reacts(MessageId),
+}
+
+impl Act {
+    /// The item that it is about; none where it stands for itself.
+    #[must_use]
+    pub const fn target(self) -> Option<MessageId> {
+        match self {
+            Act::Says => None,
+            Act::Edits(target) | Act::Recalls(target) | Act::Reacts(target) => Some(target),
+        }
+    }
+}
+
+/// What is kept of a content item that was recalled, so that unread items can be counted without reading any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecalledRow {
+    /// Who wrote it.
+    pub author: UserId,
+    /// Whom it mentioned.
+    pub mentions: Vec<UserId>,
 }
 
 /// What an item says.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ItemContent {
-    /// Something that a member sent: content.
+    /// Something that a member sent.
     Sent {
         /// The item kind, as it travels.
         kind: u16,
+        /// What they do with it.
+        act: Act,
         /// The body, as it travels.
         body: Bytes,
-        /// The extension list, as it travels.
+        /// The extension list, as it travels, but for what names the target.
         extensions: Vec<(u16, Bytes)>,
+        /// Whom it mentions, as the extensions say.
+        mentions: Vec<UserId>,
     },
     /// The group was made.
     Created {
@@ -333,7 +395,13 @@ impl ItemContent {
     /// Whether it counts as unread for others.
     #[must_use]
     pub fn is_content(&self) -> bool {
-        matches!(self, ItemContent::Sent { .. })
+        matches!(self, ItemContent::Sent { act: Act::Says, .. })
+    }
+
+    /// What a member does with it; none where they did not send it.
+    #[must_use]
+    pub fn act(&self) -> Option<Act> {
+        if let ItemContent::Sent { act, .. } = self { Some(*act) } else { None }
     }
 }
 
@@ -398,6 +466,12 @@ pub enum Write {
     InviteGone(CodeHash),
     /// Puts an item; where it is content, the store keeps `own` beside it.
     Item(ItemRow),
+    /// Puts an item that is there already: another edit is its newest, or it was recalled.
+    Changed(ItemRow),
+    /// Notes that a content item was recalled.
+    Recalled(GroupId, MessageId, RecalledRow),
+    /// Notes under (group, user, number of the mention) that an item mentions a user.
+    Mention(GroupId, UserId, u64, MessageId),
     /// Puts a send that was stored.
     Send(DeviceId, ClientSeq, SendRow),
     /// Removes a send that the client knows to be answered.

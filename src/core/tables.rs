@@ -10,9 +10,10 @@ use std::ops::Bound;
 use crate::core::authorise::{Asker, Rights, Verb, authorise};
 use crate::core::command::Refusal;
 use crate::core::listener::Sight;
+use crate::core::recalled::Recalled;
 use crate::core::rows::{
-    CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, InviteRow, ItemRow, MemberRow, Meta, SendRow,
-    SendWindow, UserRow, Write,
+    Act, CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, InviteRow, ItemContent, ItemRow, MemberRow, Meta,
+    SendRow, SendWindow, UserRow, Write,
 };
 use crate::core::visible::Span;
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, UserId};
@@ -56,6 +57,9 @@ pub struct Tables {
     members: BTreeMap<(GroupId, UserId), MemberRow>,
     memberships: BTreeSet<(UserId, GroupId)>,
     own: BTreeMap<(GroupId, UserId), u64>,
+    mentions: BTreeMap<(GroupId, UserId), u64>,
+    recalled: Recalled,
+    changes: BTreeMap<GroupId, MessageId>,
     cursors: BTreeMap<(GroupId, UserId, DeviceId), CursorRow>,
     users: BTreeMap<UserId, UserRow>,
     handles: BTreeMap<Handle, UserId>,
@@ -84,6 +88,10 @@ impl Tables {
     /// last item of each group and the last content item of each of its authors are enough.
     pub fn load(&mut self, write: Write) {
         self.change(&write);
+        if let Write::Item(item) = &write {
+            // Whatever was read of a group before counts as outdated.
+            self.note_change(item.group, item.msgid);
+        }
     }
 
     /// Takes the writes of a frame that is durable now, in their order.
@@ -112,6 +120,12 @@ impl Tables {
             }
             Write::InviteGone(code) => self.drop_invite(*code),
             Write::Item(item) => self.put_item(item),
+            Write::Changed(_) => {}
+            Write::Recalled(group, msgid, row) => self.recalled.insert(*group, *msgid, row),
+            Write::Mention(group, user, number, _) => {
+                let mentions = self.mentions.entry((*group, *user)).or_default();
+                *mentions = (*mentions).max(*number);
+            }
             Write::Send(device, seq, row) => {
                 self.sends.insert((*device, *seq), *row);
             }
@@ -141,6 +155,14 @@ impl Tables {
             let own = self.own.entry((item.group, item.author)).or_default();
             *own = item.own_ordinal.max(*own);
         }
+        if let ItemContent::Sent { act: Act::Edits(_) | Act::Recalls(_), .. } = item.content {
+            self.note_change(item.group, item.msgid);
+        }
+    }
+
+    fn note_change(&mut self, group: GroupId, by: MessageId) {
+        let last = self.changes.entry(group).or_default();
+        *last = by.max(*last);
     }
 
     fn put_member(&mut self, group: GroupId, user: UserId, row: &MemberRow) {
@@ -214,6 +236,24 @@ impl Tables {
     #[must_use]
     pub fn own(&self, group: GroupId, user: UserId) -> u64 {
         self.own.get(&(group, user)).copied().unwrap_or(0)
+    }
+
+    /// How often a user was mentioned in a group.
+    #[must_use]
+    pub fn mentions(&self, group: GroupId, user: UserId) -> u64 {
+        self.mentions.get(&(group, user)).copied().unwrap_or(0)
+    }
+
+    /// Which content items were recalled.
+    #[must_use]
+    pub const fn recalled(&self) -> &Recalled {
+        &self.recalled
+    }
+
+    /// The last item of a group that changed an earlier one: an edit or a recall. After a start the last item of any kind.
+    #[must_use]
+    pub fn last_change(&self, group: GroupId) -> MessageId {
+        self.changes.get(&group).copied().unwrap_or_default()
     }
 
     /// The first item of a group that retention has kept.

@@ -70,6 +70,12 @@ impl MemberRow {
         self.visible(head).any(|span| span.contains(msgid))
     }
 
+    /// Whether the member belonged to the group when an item was added that is no border of a stay.
+    #[must_use]
+    pub fn was_member_at(&self, msgid: MessageId) -> bool {
+        self.intervals.iter().any(|stay| stay.joined < msgid && stay.left.is_none_or(|left| msgid < left))
+    }
+
     /// The first visible item above this msgid and not below the first kept one.
     #[must_use]
     pub fn next_visible(&self, after: MessageId, first_kept: MessageId, head: MessageId) -> Option<MessageId> {

@@ -43,7 +43,7 @@ async fn read(shared: Arc<Shared>, session: Arc<Session>, stream: RecvStream) ->
         match frames.next().await {
             Ok(Some(raw)) => {
                 if let Some((command, reply)) = take(&shared, &session, &raw)? {
-                    shared.commands.submit(command, reply).await;
+                    shared.submit(command, reply).await;
                 }
             }
             Ok(None) => return Ok(()),

@@ -16,7 +16,7 @@ use crate::limits;
 use crate::server::listening::Listening;
 use crate::server::reader::{Page, PageAsked};
 use crate::server::session::Session;
-use crate::server::{Shared, lists, translate};
+use crate::server::{Shared, lists, rows, translate};
 use crate::wire::code::Code;
 use crate::wire::codec::{self, RawFrame};
 use crate::wire::frame::{
@@ -80,7 +80,8 @@ impl Answering {
             State::Rows { page, pieces } => {
                 let frame = match pieces.front() {
                     Some((rows, _)) => {
-                        encode(self.request, &PageRows { rows: rows.clone(), extensions: Extensions::default() })
+                        let rows = self.still_said(page, rows);
+                        encode(self.request, &PageRows { rows, extensions: Extensions::default() })
                     }
                     None => self.end_of(page),
                 };
@@ -157,6 +158,15 @@ impl Answering {
             items: if pull.items == 0 { limits::PAGE_ITEMS_DEFAULT } else { pull.items.min(limits::PAGE_ITEMS_MAX) },
             bytes: limits::PAGE_BYTES_MAX,
         })
+    }
+
+    /// Rows of a page as they may be written now: since they were read, items may have been recalled.
+    fn still_said(&self, page: &Page, rows: &Bytes) -> Bytes {
+        let tables = &self.shared.view.read().tables;
+        if tables.last_change(page.group) == page.last_change {
+            return rows.clone();
+        }
+        rows::without_recalled(rows, tables, page.group)
     }
 
     fn end_of(&self, page: &Page) -> Result<Bytes, Code> {

@@ -8,7 +8,7 @@ use tracing::debug;
 
 use crate::clock;
 use crate::core::authorise::Verb;
-use crate::core::command::{Actor, Command, Refusal, SendCommand, Sendable};
+use crate::core::command::{Actor, Command, Refusal, SendCommand};
 use crate::core::rows::Handle;
 use crate::ids::DeviceId;
 use crate::limits;
@@ -38,7 +38,7 @@ pub(crate) async fn read(shared: Arc<Shared>, session: Arc<Session>, mut frames:
         let places = places_of(raw.body.len());
         let Ok(place) = Arc::clone(&session.places).acquire_many_owned(places).await else { return Code::Goodbye };
         match take(&shared, &session, &raw, place) {
-            Ok(Some((command, reply))) => shared.commands.submit(command, reply).await,
+            Ok(Some((command, reply))) => shared.submit(command, reply).await,
             Ok(None) => {}
             Err(code) => return code,
         }
@@ -193,14 +193,11 @@ fn send(device: DeviceId, frame: Send) -> SendCommand {
     let hash = auth::send_hash(frame.gid, &frame.payload);
     let what = match Payload::decode(&frame.payload) {
         Ok(payload) if payload.body.len() > limits::BODY_BYTES_MAX => Err(Refusal::TooLarge),
-        Ok(payload) if payload.kind != crate::wire::item::kind::TEXT => Err(Refusal::Unsupported),
-        Ok(payload) => {
-            Ok(Sendable { kind: payload.kind, tag: payload.tag, body: payload.body, extensions: payload.extensions.0 })
-        }
+        Ok(payload) => translate::sendable(payload),
         Err(error) if error.code() == Code::TooLarge => Err(Refusal::TooLarge),
         Err(_) => Err(Refusal::Malformed),
     };
-    SendCommand { device, seq: frame.seq, lowest: frame.lowest, group: frame.gid, hash, what }
+    SendCommand { device, seq: frame.seq, lowest: frame.lowest, group: frame.gid, hash, what, attached: None }
 }
 
 fn invite(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Asked, Code> {

@@ -55,6 +55,16 @@ fn dispatch(shared: &Shared, batch: Batch) {
             shared.registry.follow(*user, *group, true);
         }
     }
+    // Before anything that tells of it: the text is nowhere any more once the recall is seen.
+    for event in &batch.events {
+        if let Event::Recalled(group) = event {
+            for session in shared.registry.followers(*group) {
+                if let Some(mut listening) = session.listening() {
+                    listening.recalled(&view.tables, *group);
+                }
+            }
+        }
+    }
     for (group, items) in &batch.items {
         for session in shared.registry.followers(*group) {
             if let Some(mut listening) = session.listening() {
@@ -77,7 +87,7 @@ fn dispatch(shared: &Shared, batch: Batch) {
 
 fn tell(shared: &Shared, event: Event) {
     match event {
-        Event::Items { .. } => {}
+        Event::Items { .. } | Event::Recalled(_) => {}
         Event::Membership { group, user, member, msgid } => {
             membership(shared, group, user, member, msgid);
         }

@@ -14,7 +14,7 @@ use crate::core::listener::{Amount, Effect, Fetched, Listener, Moment, Page, Pul
 use crate::core::tables::{Tables, TablesSight};
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::limits;
-use crate::server::rows::Rows;
+use crate::server::rows::{self, Rows};
 
 /// Rows of one group on their way to the push stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Listening {
     pub(crate) fn offer(&mut self, tables: &Tables, group: GroupId, rows: &Rows, rtt: Duration) {
         let mut effects = Vec::new();
         self.machine.offer(group, rows.offered(), moment(rtt), &self.sight(tables), &mut effects);
-        self.carry_out(effects, rows);
+        self.carry_out(tables, effects, rows);
     }
 
     /// Rows were read as [`Fetch`] asked; none: they could not be.
@@ -124,7 +124,7 @@ impl Listening {
         let Fetch { group, after, .. } = fetch;
         let fetched = Fetched { group, after, rows: rows.offered(), covered_to };
         self.machine.fetched(&fetched, moment(rtt), &sight, &mut effects);
-        self.carry_out(effects, rows);
+        self.carry_out(tables, effects, rows);
     }
 
     /// Acks came; returns them as they go to the writer.
@@ -136,7 +136,7 @@ impl Listening {
     ) -> Vec<(GroupId, MessageId)> {
         let mut effects = Vec::new();
         let acked = self.machine.ack(entries, moment(rtt), &self.sight(tables), &mut effects);
-        self.carry_out(effects, &Rows::default());
+        self.carry_out(tables, effects, &Rows::default());
         acked
     }
 
@@ -161,12 +161,19 @@ impl Listening {
     pub(crate) fn page_ended(&mut self, tables: &Tables, page: Page, covered_to: MessageId, head: MessageId) {
         let mut effects = Vec::new();
         self.machine.page_ended(page, covered_to, head, &self.sight(tables), &mut effects);
-        self.carry_out(effects, &Rows::default());
+        self.carry_out(tables, effects, &Rows::default());
     }
 
     /// A page ended without its closing frame.
     pub(crate) fn page_cut(&mut self, tables: &Tables, page: Page) {
         self.machine.page_cut(page, &self.sight(tables));
+    }
+
+    /// Items of a group were recalled: what they said is not to be written any more.
+    pub(crate) fn recalled(&mut self, tables: &Tables, group: GroupId) {
+        for pushed in self.pushes.iter_mut().filter(|pushed| pushed.push.group == group) {
+            pushed.rows = rows::without_recalled(&pushed.rows, tables, group);
+        }
     }
 
     /// Time passes.
@@ -215,11 +222,12 @@ impl Listening {
         }
     }
 
-    fn carry_out(&mut self, effects: Vec<Effect>, rows: &Rows) {
+    fn carry_out(&mut self, tables: &Tables, effects: Vec<Effect>, rows: &Rows) {
         for effect in effects {
             match effect {
                 Effect::Push(push) => {
-                    let rows = rows.between(push.first, push.last);
+                    let may_see = |target| tables.may_see(self.user, push.group, target);
+                    let rows = rows.seen_between(push.group, push.first, push.last, may_see);
                     debug!(group = %push.group, first = %push.first, last = %push.last, "push");
                     self.pushes.push_back(Pushed { push, rows });
                 }

@@ -15,6 +15,7 @@ pub mod admission;
 mod answering;
 mod applier;
 mod applying;
+mod attaching;
 pub mod auth;
 mod beside;
 #[cfg(feature = "proof")]

@@ -13,19 +13,27 @@ use crossbeam_channel::{Receiver, Sender};
 use tokio::sync::{Semaphore, oneshot};
 use tracing::{debug, error};
 
+use crate::core::attached::{Attached, Wanted};
 use crate::core::authorise::Verb;
+use crate::core::command::Command;
 use crate::core::visible::Span;
 use crate::ids::{GroupId, Lsn, MessageId, UserId};
 use crate::limits;
+use crate::server::attaching;
 use crate::server::doubt::Doubt;
 use crate::server::rows::{Rows, RowsMaker};
 use crate::server::translate;
 use crate::server::view::View;
 use crate::server::watchdog::{Pulse, Watchdog, Work};
 use crate::store::engine::{Engine, EngineError};
+use crate::store::keys;
 use crate::store::overlay::Overlay;
 use crate::store::page::{self, PageRequest, PageRow, ReadError};
+use crate::store::records::{MessageRecord, message_flag};
+use crate::store::tree::Tree;
 use crate::wire::code::Code;
+use crate::wire::item::Item;
+use crate::wire::row::Row;
 
 /// Which page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +53,8 @@ pub(crate) struct PageAsked {
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Page {
+    /// Of which group.
+    pub(crate) group: GroupId,
     /// Its rows.
     pub(crate) rows: Rows,
     /// Everything visible up to here is in it.
@@ -55,11 +65,14 @@ pub(crate) struct Page {
     pub(crate) gone: Vec<(MessageId, MessageId)>,
     /// The highest msgid that its reader may know of.
     pub(crate) head: MessageId,
+    /// The last item that changed an earlier one when it was looked at.
+    pub(crate) last_change: MessageId,
 }
 
-struct Job {
-    asked: PageAsked,
-    reply: oneshot::Sender<Result<Page, Code>>,
+/// What a thread is to read, and for whom.
+enum Job {
+    Page(PageAsked, oneshot::Sender<Result<Page, Code>>),
+    Attach(Wanted, oneshot::Sender<Result<Attached, Code>>),
 }
 
 /// What a thread holds as long as it runs, so that its end can be waited for without waiting for it for ever.
@@ -104,11 +117,24 @@ impl Readers {
 
     /// Reads a page.
     pub(crate) async fn page(&self, asked: PageAsked) -> Result<Page, Code> {
+        self.ask(|reply| Job::Page(asked, reply)).await
+    }
+
+    /// Reads what a command wants to know of a stored item, and attaches it. Where it can't be read the command goes on
+    /// without.
+    pub(crate) async fn attach(&self, command: &mut Command) {
+        let Some(wanted) = command.wanted() else { return };
+        if let Ok(attached) = self.ask(|reply| Job::Attach(wanted, reply)).await {
+            command.attach(attached);
+        }
+    }
+
+    async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T, Code>>) -> Job) -> Result<T, Code> {
         let Ok(_place) = self.places.acquire().await else { return Err(Code::ServerStopping) };
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (reply, answer) = oneshot::channel();
         // There are as many places as the channel holds, so it is never full; a thread that is gone drops the reply.
-        sender.ok_or(Code::ServerStopping)?.try_send(Job { asked, reply }).map_err(|_| Code::Busy)?;
+        sender.ok_or(Code::ServerStopping)?.try_send(job(reply)).map_err(|_| Code::Busy)?;
         answer.await.unwrap_or(Err(Code::Busy))
     }
 
@@ -120,18 +146,28 @@ impl Readers {
 
 fn run(view: &View, jobs: &Receiver<Job>, pulse: &Pulse, doubt: &Doubt) {
     for job in jobs {
-        // A fault of ours in one page is no reason to serve no other.
-        let page =
-            pulse.during(Work::Reading, || std::panic::catch_unwind(AssertUnwindSafe(|| read(view, job.asked, doubt))));
-        // Whoever asked may be gone by now.
-        drop(job.reply.send(page.unwrap_or(Err(Code::Busy))));
+        match job {
+            Job::Page(asked, reply) => answer(pulse, reply, || read(view, asked, doubt)),
+            Job::Attach(wanted, reply) => {
+                answer(pulse, reply, || attaching::scan(&attaching::look(view, wanted), doubt));
+            }
+        }
     }
+}
+
+fn answer<T>(pulse: &Pulse, reply: oneshot::Sender<Result<T, Code>>, read: impl FnOnce() -> Result<T, Code>) {
+    // A fault of ours in one page is no reason to serve no other.
+    let read = pulse.during(Work::Reading, || std::panic::catch_unwind(AssertUnwindSafe(read)));
+    // Whoever asked may be gone by now.
+    drop(reply.send(read.unwrap_or(Err(Code::Busy))));
 }
 
 /// What one look at the committed view says about a page.
 pub(crate) struct Look {
     asked: PageAsked,
     spans: Vec<Span>,
+    /// All that the reader may see, read or not.
+    visible: Vec<Span>,
     engine: Arc<dyn Engine>,
     overlay: Overlay,
     at: Lsn,
@@ -139,6 +175,8 @@ pub(crate) struct Look {
     head: MessageId,
     /// Everything visible up to here is in the page if it holds all of the spans.
     covers: MessageId,
+    /// The last item of the group that changed an earlier one.
+    last_change: MessageId,
 }
 
 /// Looks at the committed view for a page.
@@ -167,6 +205,8 @@ pub(crate) fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
         gone: tables.gone(user, group, after).map(|span| (span.first, span.last)).collect(),
         head: tables.visible_head(user, group),
         covers: tables.covered_to(user, group, planned),
+        visible: tables.visible(user, group, MessageId::ZERO).collect(),
+        last_change: tables.last_change(group),
         spans,
     })
 }
@@ -202,7 +242,8 @@ pub(crate) fn scan(look: Look, doubt: &Doubt) -> Result<Page, Code> {
             if msgid != expected {
                 return Err(fault(asked, &Hole(expected), doubt));
             }
-            rows.add(msgid, record.item).map_err(|failure| fault(asked, &failure, doubt))?;
+            let row = look.row(msgid, record).map_err(|failure| index_fault(asked, &failure, doubt))?;
+            rows.add_row(msgid, &row).map_err(|failure| fault(asked, &failure, doubt))?;
             expected = msgid.next();
         }
         if page.more {
@@ -214,7 +255,49 @@ pub(crate) fn scan(look: Look, doubt: &Doubt) -> Result<Page, Code> {
         }
     }
     let covered_to = cut.unwrap_or(look.covers);
-    Ok(Page { rows: rows.finish(), covered_to, more: covered_to < look.head, gone: look.gone, head: look.head })
+    let (more, last_change) = (covered_to < look.head, look.last_change);
+    Ok(Page {
+        group: asked.group,
+        rows: rows.finish(),
+        covered_to,
+        more,
+        gone: look.gone,
+        head: look.head,
+        last_change,
+    })
+}
+
+impl Look {
+    fn may_see(&self, msgid: MessageId) -> bool {
+        self.visible.iter().any(|span| span.contains(msgid))
+    }
+
+    /// A row as the reader may see it: an edit of what is not for them is hidden, and of the edits of an item the newest
+    /// that is for them is named.
+    fn row(&self, msgid: MessageId, record: MessageRecord) -> Result<Row, ReadError> {
+        let is = |flag: u8| record.flags & flag != 0;
+        if is(message_flag::EDIT) {
+            let target = Item::decode(&record.item).ok().and_then(|item| item.target());
+            let shown = target.is_some_and(|target| self.may_see(target));
+            let hidden = || Item::hidden(self.asked.group, msgid).encode().unwrap_or_default();
+            return Ok(Row::plain(if shown { record.item } else { hidden() }));
+        }
+        let edited_by = if is(message_flag::RECALLED) { MessageId::ZERO } else { self.newest_seen(record.last_edit)? };
+        Ok(Row { edited_by, ..Row::plain(record.item) })
+    }
+
+    /// The newest edit at or before this one that the reader may see.
+    fn newest_seen(&self, edit: MessageId) -> Result<MessageId, ReadError> {
+        let mut edit = edit;
+        while edit != MessageId::ZERO && !self.may_see(edit) {
+            let (group, key) = (self.asked.group, keys::message(self.asked.group, edit));
+            let row = page::row(self.engine.as_ref(), &self.overlay, Tree::Messages, &key, self.at)?;
+            let record = row.map(|value| MessageRecord::decode(&value)).transpose();
+            let record = record.map_err(|source| ReadError::Record { group, msgid: edit, source })?;
+            edit = record.map_or(MessageId::ZERO, |record| record.last_edit);
+        }
+        Ok(edit)
+    }
 }
 
 /// An item that should be there and is not.

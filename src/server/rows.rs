@@ -1,39 +1,63 @@
 //! Encoded rows of one group, in order, in one piece of memory that everyone shares.
+//!
+//! Not everyone may see all of it: an edit is for those who may see what it edits. Who may not gets rows of their own.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::core::listener::Offered;
-use crate::ids::MessageId;
+use crate::core::tables::Tables;
+use crate::ids::{GroupId, MessageId};
 use crate::wire::WireError;
-use crate::wire::row::Row;
+use crate::wire::item::{Item, kind};
+use crate::wire::row::{self, Row};
 
 /// Rows in the making.
 #[derive(Debug, Default)]
-pub(crate) struct RowsMaker {
-    offered: Vec<Offered>,
-    ends: Vec<usize>,
-    bytes: BytesMut,
-}
+pub(crate) struct RowsMaker(Rows, BytesMut);
 
 impl RowsMaker {
-    /// Adds the row of an item; msgids ascend.
-    pub(crate) fn add(&mut self, msgid: MessageId, item: Bytes) -> Result<(), WireError> {
-        let before = self.bytes.len();
-        Row::plain(item).append_to(&mut self.bytes)?;
-        let bytes = u32::try_from(self.bytes.len() - before).unwrap_or(u32::MAX);
-        self.offered.push(Offered { msgid, bytes });
-        self.ends.push(self.bytes.len());
+    /// Adds the row of an item that is new; msgids ascend. It says which item it edits, if it does.
+    pub(crate) fn add(&mut self, msgid: MessageId, item: Bytes, edits: Option<MessageId>) -> Result<(), WireError> {
+        self.0.edits.extend(edits.map(|target| (msgid, target)));
+        self.add_row(msgid, &Row::plain(item))
+    }
+
+    /// Adds a row as its reader may see it.
+    pub(crate) fn add_row(&mut self, msgid: MessageId, row: &Row) -> Result<(), WireError> {
+        let RowsMaker(rows, bytes) = self;
+        let before = bytes.len();
+        row.append_to(bytes)?;
+        let row_bytes = u32::try_from(bytes.len() - before).unwrap_or(u32::MAX);
+        rows.offered.push(Offered { msgid, bytes: row_bytes });
+        rows.ends.push(bytes.len());
+        Ok(())
+    }
+
+    /// Whether there is a row of an item.
+    pub(crate) fn has(&self, msgid: MessageId) -> bool {
+        self.0.offered.binary_search_by_key(&msgid, |offered| offered.msgid).is_ok()
+    }
+
+    /// Puts another item in place of one that was added.
+    pub(crate) fn replace(&mut self, msgid: MessageId, item: Bytes) -> Result<(), WireError> {
+        let rows = std::mem::take(self).finish();
+        self.0.edits = rows.edits;
+        for (offered, row) in rows.offered.iter().zip(row::rows(rows.bytes)) {
+            let row = row?;
+            let row = if offered.msgid == msgid { Row { item: item.clone(), ..row } } else { row };
+            self.add_row(offered.msgid, &row)?;
+        }
         Ok(())
     }
 
     /// Bytes so far.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.1.len()
     }
 
     /// The rows.
     pub(crate) fn finish(self) -> Rows {
-        Rows { offered: self.offered, ends: self.ends, bytes: self.bytes.freeze() }
+        Rows { bytes: self.1.freeze(), ..self.0 }
     }
 }
 
@@ -42,6 +66,8 @@ impl RowsMaker {
 pub(crate) struct Rows {
     offered: Vec<Offered>,
     ends: Vec<usize>,
+    /// Edits among them, with what each edits.
+    edits: Vec<(MessageId, MessageId)>,
     bytes: Bytes,
 }
 
@@ -66,6 +92,23 @@ impl Rows {
         self.bytes.clone()
     }
 
+    /// The same for a member who may see only these items: an edit of any other is hidden. Copies only where one is.
+    pub(crate) fn seen_between(
+        &self,
+        group: GroupId,
+        first: MessageId,
+        last: MessageId,
+        may_see: impl Fn(MessageId) -> bool,
+    ) -> Bytes {
+        let shared = self.between(first, last);
+        let is_hidden = |(edit, target): &&(MessageId, MessageId)| first <= *edit && *edit <= last && !may_see(*target);
+        let hidden: Vec<MessageId> = self.edits.iter().filter(is_hidden).map(|(edit, _)| *edit).collect();
+        if hidden.is_empty() {
+            return shared;
+        }
+        changed(&shared, |item| hidden.contains(&item.msgid).then(|| Item::hidden(group, item.msgid)))
+    }
+
     /// The rows in pieces of at most so many bytes, at least one row each, with the last msgid of each.
     pub(crate) fn pieces(&self, bytes_max: usize) -> Vec<(Bytes, MessageId)> {
         let mut pieces = Vec::new();
@@ -85,6 +128,31 @@ impl Rows {
     }
 }
 
+/// Rows of a group that wait to be written, without what was recalled since they were made.
+pub(crate) fn without_recalled(rows: &Bytes, tables: &Tables, group: GroupId) -> Bytes {
+    let is_recalled = |item: &Item| {
+        let said = if item.kind == kind::EDIT { item.target() } else { item.is_content().then_some(item.msgid) };
+        !item.is_recalled() && said.is_some_and(|msgid| tables.recalled().contains(group, msgid))
+    };
+    changed(rows, |item| is_recalled(item).then(|| item.clone().wiped()))
+}
+
+/// Rows of which some items are others. What can't be read or written is left out: all of it was made here.
+fn changed(rows: &Bytes, change: impl Fn(&Item) -> Option<Item>) -> Bytes {
+    let mut made = BytesMut::with_capacity(rows.len());
+    for row in row::rows(rows.clone()).flatten() {
+        let Ok(item) = row.decode_item() else { continue };
+        let row = match change(&item).map(|item| item.encode()) {
+            Some(Ok(item)) => Row::plain(item),
+            Some(Err(_)) => continue,
+            None => row,
+        };
+        // A row that was taken apart fits.
+        drop(row.append_to(&mut made));
+    }
+    made.freeze()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,7 +160,7 @@ mod tests {
     fn rows(sizes: &[usize]) -> Rows {
         let mut maker = RowsMaker::default();
         for (index, size) in sizes.iter().enumerate() {
-            maker.add(MessageId::new(5 + index as u64), Bytes::from(vec![7; *size])).unwrap();
+            maker.add(MessageId::new(5 + index as u64), Bytes::from(vec![7; *size]), None).unwrap();
         }
         maker.finish()
     }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tracing::warn;
 
 use crate::clock;
+use crate::core::command::Command;
 use crate::core::rows::DeviceKey;
 use crate::disk::SharedDisk;
 use crate::ids::Epoch;
@@ -16,7 +17,7 @@ use crate::server::admission::Admission;
 use crate::server::operator;
 use crate::server::reader::Readers;
 use crate::server::registry::Registry;
-use crate::server::request::Commands;
+use crate::server::request::{Commands, Reply};
 use crate::server::view::View;
 use crate::wire::frame::{Extensions, StatusInfo};
 use crate::wire::link::{InviteCode, Link, Pin};
@@ -59,6 +60,13 @@ impl Shared {
     /// A number for the next session.
     pub(crate) fn next_session(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Hands a command of a stream on to the writer, after what it wants to know of stored items was read: the next one of
+    /// the stream waits for both.
+    pub(crate) async fn submit(&self, mut command: Command, reply: Reply) {
+        self.readers.attach(&mut command).await;
+        self.commands.submit(command, reply).await;
     }
 
     /// The link that carries this code.

@@ -7,7 +7,7 @@ use crate::wire::frame;
 
 /// The requests, each with the verbs that it may turn out to be.
 const REQUESTS: &[(&str, &[Verb])] = &[
-    ("Send", &[Verb::Send]),
+    ("Send", &[Verb::Send, Verb::Edit, Verb::RecallOwn, Verb::RecallOthers, Verb::React]),
     ("CreateGroup", &[Verb::CreateGroup]),
     ("AddMember", &[Verb::AddMember]),
     ("RemoveMember", &[Verb::RemoveMember, Verb::RemoveAdmin, Verb::RemoveOwner, Verb::LeaveGroup]),

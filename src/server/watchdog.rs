@@ -90,6 +90,8 @@ pub(crate) struct Watchdog {
     pub(crate) doubt: Doubt,
     /// The applier.
     pub(crate) applier: Pulse,
+    /// The writer, where it reads an item again.
+    pub(crate) writer: Pulse,
     /// The readers.
     pub(crate) readers: [Pulse; limits::READER_THREADS],
     /// How long any work may take.
@@ -112,6 +114,7 @@ impl Watchdog {
         Arc::new(Watchdog {
             doubt,
             applier: Pulse::default(),
+            writer: Pulse::default(),
             readers: std::array::from_fn(|_| Pulse::default()),
             stall,
         })
@@ -122,7 +125,7 @@ impl Watchdog {
         let mut looks = Looks::default();
         while !self.doubt.is_raised() {
             tokio::time::sleep(self.stall / LOOKS).await;
-            if let Some(work) = looks.look(std::iter::once(&self.applier).chain(&self.readers)) {
+            if let Some(work) = looks.look([&self.applier, &self.writer].into_iter().chain(&self.readers)) {
                 let ms = (self.stall * work.patience()).as_millis();
                 self.doubt.raise(&format!("the index has stalled: for more than {ms} ms {work}"));
             }

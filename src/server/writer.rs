@@ -20,6 +20,7 @@ use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
 use crate::limits;
 use crate::proof::{self, Wrong};
 use crate::server::applying::{Applying, End};
+use crate::server::attaching;
 use crate::server::beside::Begun;
 use crate::server::opening::{Found, OpenError, Place};
 use crate::server::request::{Outcome, Recipient, Reply, Request};
@@ -28,7 +29,7 @@ use crate::server::rows::Rows;
 use crate::server::session::Session;
 use crate::server::translate::{self, KeptError};
 use crate::server::view::View;
-use crate::server::watchdog::Watchdog;
+use crate::server::watchdog::{Watchdog, Work};
 use crate::store::applier::Applier;
 use crate::store::log::{Frame, LogWriter};
 use crate::store::{StoreError, StoreErrorClass};
@@ -321,7 +322,12 @@ impl Writer {
         Ok(items)
     }
 
-    fn decide(&mut self, command: Command, reply: Reply, now_ms: u64) {
+    fn decide(&mut self, mut command: Command, reply: Reply, now_ms: u64) {
+        if command.wanted().is_some() {
+            self.watchdog.writer.during(Work::Reading, || {
+                attaching::refresh(&self.view, &mut command, &self.watchdog.doubt);
+            });
+        }
         if let Command::Send(send) = &command {
             self.sends.push((send.device, send.seq));
         }

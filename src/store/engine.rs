@@ -63,6 +63,14 @@ pub trait Engine: Send + Sync {
     /// Where the index cannot be read.
     fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, EngineError>;
 
+    /// The same without waiting for an index that is being opened anew: that is [`EngineError::Busy`].
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    fn get_now(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        self.get(tree, key)
+    }
+
     /// Visits keys in order from this one on, until told to stop or the tree ends. No upper end: the visitor knows it.
     ///
     /// # Errors

@@ -128,6 +128,22 @@ pub fn parse_own(key: &[u8]) -> Result<(GroupId, UserId, u64), KeyError> {
     parts.end(value)
 }
 
+/// Key in `mentions`: the item that mentions a user in a group for the nth time.
+#[must_use]
+pub fn mention(group: GroupId, user: UserId, number: u64) -> Bytes {
+    own(group, user, number)
+}
+
+/// Parses a key of `mentions`.
+///
+/// # Errors
+/// Where it is none.
+pub fn parse_mention(key: &[u8]) -> Result<(GroupId, UserId, u64), KeyError> {
+    let mut parts = Parts::of("mentions", key);
+    let value = (parts.group()?, parts.user()?, parts.take().map(u64::from_be_bytes)?);
+    parts.end(value)
+}
+
 /// Key in `groups`.
 #[must_use]
 pub fn group(group: GroupId) -> Bytes {
@@ -260,6 +276,7 @@ mod tests {
         assert_eq!(hex(cursor(g, u, d)), "00000000000001020000000400000005");
         assert_eq!(hex(member(g, u)), "000000000000010200000004");
         assert_eq!(hex(own(g, u, 6)), "0000000000000102000000040000000000000006");
+        assert_eq!(hex(mention(g, u, 6)), "0000000000000102000000040000000000000006");
         assert_eq!(hex(group(g)), "0000000000000102");
         assert_eq!(hex(user(u)), "00000004");
         assert_eq!(hex(device(d)), "00000005");
@@ -275,6 +292,7 @@ mod tests {
             if let Ok((g, u, d)) = parse_cursor(&key) { prop_assert_eq!(&cursor(g, u, d)[..], &key[..]); }
             if let Ok((g, u)) = parse_member(&key) { prop_assert_eq!(&member(g, u)[..], &key[..]); }
             if let Ok((g, u, n)) = parse_own(&key) { prop_assert_eq!(&own(g, u, n)[..], &key[..]); }
+            if let Ok((g, u, n)) = parse_mention(&key) { prop_assert_eq!(&mention(g, u, n)[..], &key[..]); }
             if let Ok(g) = parse_group(&key) { prop_assert_eq!(&group(g)[..], &key[..]); }
             if let Ok(u) = parse_user(&key) { prop_assert_eq!(&user(u)[..], &key[..]); }
             if let Ok(d) = parse_device(&key) { prop_assert_eq!(&device(d)[..], &key[..]); }

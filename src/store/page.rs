@@ -140,6 +140,23 @@ pub fn row(
     }
 }
 
+/// The same without waiting for an index that is being opened anew.
+///
+/// # Errors
+/// Where the index fails, or is being opened anew.
+pub fn row_now(
+    engine: &dyn Engine,
+    overlay: &Overlay,
+    tree: Tree,
+    key: &[u8],
+    at: Lsn,
+) -> Result<Option<Bytes>, EngineError> {
+    match overlay.get(tree, key, at) {
+        Some(change) => Ok(change),
+        None => engine.get_now(tree, key),
+    }
+}
+
 impl Collected {
     fn change(&mut self, key: &[u8], change: Change) -> ControlFlow<()> {
         match change {

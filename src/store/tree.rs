@@ -32,11 +32,13 @@ pub enum Tree {
     Sends = 13,
     /// name → counter.
     Meta = 14,
+    /// gid · uid · number of the mention → msgid.
+    Mentions = 15,
 }
 
 impl Tree {
     /// Every tree, by number.
-    pub const ALL: [Tree; 14] = [
+    pub const ALL: [Tree; 15] = [
         Tree::Messages,
         Tree::Cursors,
         Tree::Members,
@@ -51,6 +53,7 @@ impl Tree {
         Tree::Memberships,
         Tree::Sends,
         Tree::Meta,
+        Tree::Mentions,
     ];
 
     /// The number that stands in frames.
@@ -77,6 +80,7 @@ impl Tree {
             Tree::Memberships => "memberships",
             Tree::Sends => "sends",
             Tree::Meta => "meta",
+            Tree::Mentions => "mentions",
         }
     }
 
@@ -94,8 +98,8 @@ mod tests {
     #[test]
     fn each_tree_has_its_number_and_no_other() {
         let numbers: Vec<u8> = Tree::ALL.into_iter().map(Tree::number).collect();
-        assert_eq!(numbers, (1..=14).collect::<Vec<u8>>());
+        assert_eq!(numbers, (1..=15).collect::<Vec<u8>>());
         assert!(Tree::ALL.into_iter().all(|tree| Tree::of_number(tree.number()) == Some(tree)));
-        assert_eq!((Tree::of_number(0), Tree::of_number(15)), (None, None));
+        assert_eq!((Tree::of_number(0), Tree::of_number(16)), (None, None));
     }
 }

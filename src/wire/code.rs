@@ -138,6 +138,16 @@ codes! {
     Muted = 78, "muted", Permanent;
     /// The user is banned from the group: nobody can add them until that is lifted.
     Banned = 79, "banned", Permanent;
+    /// The message is absent, gone, of no kind that this can be done with, or not visible to this user.
+    NoSuchItem = 84, "no-such-item", Permanent;
+    /// The message was recalled.
+    ItemRecalled = 85, "item-recalled", Permanent;
+    /// Only the message's author may edit it.
+    NotYours = 86, "not-yours", Permanent;
+    /// The time in which the message can be changed is over.
+    TooLate = 87, "too-late", Permanent;
+    /// The message was edited as often as it can be.
+    TooManyEdits = 88, "too-many-edits", Permanent;
     /// The user is deactivated: nothing of theirs is lost, and an operator can let them in again.
     Deactivated = 93, "deactivated", Permanent;
     /// The user is deleted.

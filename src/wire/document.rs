@@ -61,6 +61,9 @@ fn the_document_names_every_item_kind() {
     use item::kind::*;
     for (kind, name) in [
         (TEXT, "text, content"),
+        (EDIT, "edit"),
+        (RECALL, "recall"),
+        (REACTION, "reaction"),
         (CREATED, "created"),
         (JOINED, "joined"),
         (LEFT, "left"),
@@ -89,6 +92,9 @@ fn the_document_has_the_labels_the_versions_and_the_limits_of_the_code() {
         ("item", limits::ITEM_BYTES_MAX),
         ("extensions of one struct", limits::EXTENSIONS_MAX),
         ("extensions of one struct", limits::EXTENSION_BYTES_MAX),
+        ("users mentioned by an item", limits::MENTIONS_MAX),
+        ("body of a reaction", limits::REACTION_BYTES_MAX),
+        ("edits of an item", limits::EDITS_MAX as usize),
         ("any text", limits::TEXT_BYTES_MAX),
         ("any text", limits::GROUP_NAME_BYTES_MAX),
         ("any text", limits::DEVICE_NAME_BYTES_MAX),

@@ -65,6 +65,9 @@ pub enum WireError {
     /// The rows of a page or push are cut off or shorter than a row can be.
     #[error("malformed rows")]
     BadRows,
+    /// Something sent whose body or extensions are not those of its kind.
+    #[error("{0} that is not what its kind says")]
+    BadSaid(&'static str),
 }
 
 impl WireError {
@@ -80,7 +83,8 @@ impl WireError {
             | WireError::WrongType { .. }
             | WireError::Malformed { .. }
             | WireError::NotCanonical { .. }
-            | WireError::BadRows => Code::Malformed,
+            | WireError::BadRows
+            | WireError::BadSaid(_) => Code::Malformed,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::wire::codec::{self, FrameReader, RawFrame};
 use crate::wire::frame::{self, *};
 use crate::wire::item::{self, Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody, kind};
 use crate::wire::row::{self, Row};
+use crate::wire::said::{self, extension};
 
 const NONE: Extensions = Extensions(Vec::new());
 const EPOCH: Epoch = Epoch::new([0xe0; 16]);
@@ -131,6 +132,36 @@ fn item(kind: u16, flags: u8, body: Bytes) -> Item {
     Item { gid: G7, msgid: M42, kind, flags, author, time_ms: 1_700_000_000_000, tag, body, extensions: NONE }
 }
 
+fn sent(kind: u16, flags: u8, body: &'static str, extensions: &[(u16, Bytes)]) -> Item {
+    let extensions = Extensions(extensions.to_vec());
+    Item { tag: Tag::new([0x7a; 8]), extensions, ..item(kind, flags, Bytes::from_static(body.as_bytes())) }
+}
+
+/// What members send beside texts, and what is left of a text and an edit that were recalled.
+fn items_about_others() -> Vec<(Item, &'static str)> {
+    let target = said::msgid_extension(extension::TARGET, MessageId::new(5));
+    let reply = said::msgid_extension(extension::REPLY_TO, MessageId::new(3));
+    let mentions = said::mentions_extension(&[UserId::new(300), UserId::new(2)]);
+    let edit = sent(kind::EDIT, 0, "hé", &[reply, mentions, target.clone()]);
+    vec![
+        (
+            edit.clone(),
+            "072a02000380d095ffbc317a7a7a7a7a7a7a7a0368c3a903\
+             01080000000000000003 0208000000020000012c 03080000000000000005",
+        ),
+        (edit.wiped(), "072a02020380d095ffbc317a7a7a7a7a7a7a7a0001 03080000000000000005"),
+        (
+            sent(kind::RECALL, 0, "", std::slice::from_ref(&target)),
+            "072a03000380d095ffbc317a7a7a7a7a7a7a7a0001 03080000000000000005",
+        ),
+        (
+            sent(kind::REACTION, 0, "👍", &[target, (extension::REMOVES, Bytes::new())]),
+            "072a04000380d095ffbc317a7a7a7a7a7a7a7a04f09f918d02 03080000000000000005 0400",
+        ),
+        (item(kind::TEXT, item::flag::CONTENT, payload().body).wiped(), "072a01030380d095ffbc317a7a7a7a7a7a7a7a0000"),
+    ]
+}
+
 fn rows() -> Bytes {
     let mut rows = BytesMut::new();
     let text = item(kind::TEXT, item::flag::CONTENT, payload().body);
@@ -170,6 +201,7 @@ pub(super) fn items() -> Vec<(Item, Bytes)> {
         (item(999, 0x80, Bytes::from_static(b"?")), "072ae707800380d095ffbc310000000000000000013f00"),
     ]
     .into_iter()
+    .chain(items_about_others())
     .map(|(item, golden)| (item, unhex(golden)))
     .collect()
 }
@@ -211,7 +243,7 @@ fn payload_and_row_have_their_golden_bytes() {
 
 #[test]
 fn an_item_of_an_unknown_kind_is_read_like_any_other() {
-    let (unknown, golden) = items().pop().unwrap();
+    let (unknown, golden) = items().into_iter().find(|(item, _)| item.kind == 999).unwrap();
     assert_eq!(Item::decode(&golden).unwrap(), unknown);
     assert!(!unknown.is_content());
 }

@@ -15,6 +15,12 @@ use crate::wire::{WireError, codec, part};
 pub mod kind {
     /// A text, UTF-8. Content.
     pub const TEXT: u16 = 1;
+    /// A text in place of an earlier one; body the new text, see [`crate::wire::said`].
+    pub const EDIT: u16 = 2;
+    /// An earlier item is taken back: its body, and that of each of its edits, is gone.
+    pub const RECALL: u16 = 3;
+    /// A reaction to an earlier item, or one less; body the reaction.
+    pub const REACTION: u16 = 4;
     /// The group was created; body [`super::Created`]. The creator joins with it.
     pub const CREATED: u16 = 16;
     /// A user joined; body [`super::Joined`], author who added them.
@@ -35,6 +41,8 @@ pub mod kind {
 pub mod flag {
     /// Content: counts as unread. Everything else tells of the group itself.
     pub const CONTENT: u8 = 1;
+    /// It was recalled, or is an edit of what was: its body is empty.
+    pub const RECALLED: u8 = 2;
 }
 
 /// An item. On the wire and in the store it is the postcard encoding of this struct.

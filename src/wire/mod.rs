@@ -22,6 +22,7 @@ pub mod proof;
 #[cfg(test)]
 mod properties;
 pub mod row;
+pub mod said;
 mod shown;
 pub mod version;
 

@@ -10,6 +10,10 @@ type Row = &'static str;
 const TABLE: &[(Verb, Row, Row, Row)] = &[
     //                          sfb mao mm  sfb mao mm
     (Verb::Send, /*          */ "gfb+++mm", "gfb+++mm", "a"),
+    (Verb::Edit, /*          */ "gfb+++mm", "gfb+++mm", "a"),
+    (Verb::RecallOwn, /*     */ "gfb+++mm", "gfb+++mm", "a"),
+    (Verb::RecallOthers, /*  */ "gfba++mm", "gfba++mm", "a"),
+    (Verb::React, /*         */ "gfb+++mm", "gfb+++mm", "a"),
     (Verb::Pull, /*          */ "g+++++++", "g+++++++", "a"),
     (Verb::Ack, /*           */ "g+++++++", "g+++++++", "a"),
     (Verb::ReadMark, /*      */ "g+++++++", "g+++++++", "a"),

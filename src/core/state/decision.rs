@@ -85,6 +85,18 @@ impl Decision<'_> {
 
     /// Adds an item to a group and tells of it.
     pub(super) fn add_item(&mut self, group: GroupId, author: UserId, tag: Tag, content: ItemContent) -> MessageId {
+        self.add_edit(group, author, tag, content, MessageId::ZERO)
+    }
+
+    /// The same of an edit, with the one before it.
+    pub(super) fn add_edit(
+        &mut self,
+        group: GroupId,
+        author: UserId,
+        tag: Tag,
+        content: ItemContent,
+        last_edit: MessageId,
+    ) -> MessageId {
         let marks = self.marks(group);
         let msgid = marks.head.next();
         let counts = u64::from(content.is_content());
@@ -98,6 +110,9 @@ impl Decision<'_> {
             content,
             content_ordinal: marks.content + counts,
             own_ordinal,
+            last_edit,
+            edits: 0,
+            recalled: false,
         }));
         self.events.push(Event::Items { group, first: msgid, last: msgid });
         msgid
@@ -149,6 +164,14 @@ impl Decision<'_> {
 
     pub(super) fn own(&self, group: GroupId, user: UserId) -> u64 {
         self.pending.rows.own(group, user).max(self.tables.own(group, user))
+    }
+
+    pub(super) fn mentions(&self, group: GroupId, user: UserId) -> u64 {
+        self.pending.rows.mentions(group, user).max(self.tables.mentions(group, user))
+    }
+
+    pub(super) fn is_recalled(&self, group: GroupId, msgid: MessageId) -> bool {
+        self.pending.rows.recalled().contains(group, msgid) || self.tables.recalled().contains(group, msgid)
     }
 
     pub(super) fn member(&self, group: GroupId, user: UserId) -> Option<&MemberRow> {

@@ -17,6 +17,7 @@ mod invites;
 mod members;
 mod pending;
 mod rates;
+mod said;
 mod sends;
 mod turns;
 mod users;

@@ -3,17 +3,19 @@
 //! Its rows are kept in the same structure as the committed ones; what is removed is remembered beside them. What a
 //! batch adds to the bounded tables is counted here, so that no bound is passed within a batch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::rows::{CodeHash, Write};
+use crate::core::rows::{CodeHash, ItemRow, Write};
 use crate::core::tables::Tables;
-use crate::ids::{ClientSeq, DeviceId};
+use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
 
 /// Rows of the batch under way.
 #[derive(Default)]
 pub(super) struct Pending {
     /// Rows put by the batch. Its counts and counters of members mean nothing.
     pub(super) rows: Tables,
+    /// Items that the batch added or changed, as they are now.
+    items: BTreeMap<(GroupId, MessageId), ItemRow>,
     gone_invites: BTreeSet<CodeHash>,
     gone_sends: BTreeSet<(DeviceId, ClientSeq)>,
     /// Rows that neither the committed view nor the batch had before.
@@ -64,9 +66,17 @@ impl Pending {
             Write::SendGone(device, seq) => {
                 self.gone_sends.insert((*device, *seq));
             }
-            Write::Item(_) | Write::SendWindow(..) | Write::Meta(..) => {}
+            Write::Item(item) | Write::Changed(item) => {
+                self.items.insert((item.group, item.msgid), item.clone());
+            }
+            Write::Recalled(..) | Write::Mention(..) | Write::SendWindow(..) | Write::Meta(..) => {}
         }
         self.rows.apply(std::slice::from_ref(write));
+    }
+
+    /// An item that the batch added or changed.
+    pub(super) fn item(&self, group: GroupId, msgid: MessageId) -> Option<&ItemRow> {
+        self.items.get(&(group, msgid))
     }
 
     pub(super) fn is_invite_gone(&self, code: CodeHash) -> bool {

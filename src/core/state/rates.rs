@@ -44,6 +44,10 @@ pub struct Settings {
     pub additions: Rate,
     /// Who may do what a setting gives.
     pub rights: Rights,
+    /// For how long its author may edit an item, in ms; zero: for ever.
+    pub edit_ms: u64,
+    /// For how long its author may recall an item, in ms; zero: for ever.
+    pub recall_ms: u64,
 }
 
 impl Default for Settings {
@@ -55,6 +59,8 @@ impl Default for Settings {
             groups: Rate::a_day(1_000),
             additions: Rate::a_day(50_000),
             rights: Rights::default(),
+            edit_ms: 7 * 24 * 3600 * 1_000,
+            recall_ms: 0,
         }
     }
 }

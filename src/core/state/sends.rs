@@ -6,7 +6,7 @@
 
 use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Refusal, SendCommand, Sendable, Storage};
-use crate::core::rows::{ItemContent, SendRow, SendWindow, Write};
+use crate::core::rows::{Act, SendRow, SendWindow, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
 use crate::ids::{ClientSeq, DeviceId, UserId};
@@ -31,7 +31,7 @@ impl Decision<'_> {
         if !is_fresh && proof::is(Wrong::DedupAfterAuthorisation) {
             self.may_in(send.group, Verb::Send, Some(user))?;
         }
-        if is_fresh && !self.may_grow() {
+        if is_fresh && !self.may_grow() && !takes_away(&send) {
             self.turns.hold_from(device, seq);
             return Err(Refusal::StorageFull);
         }
@@ -82,15 +82,29 @@ impl Decision<'_> {
             return Err(Refusal::OutOfTurn);
         }
         self.use_up(user, Limited::Sends, 1, self.settings.sends)?;
-        self.may_in(send.group, Verb::Send, Some(user))?;
+        self.may_in(send.group, verb(&send), Some(user))?;
         let what = send.what?;
         self.use_up(user, Limited::Bytes, bytes(&what), self.settings.bytes)?;
-        let content = ItemContent::Sent { kind: what.kind, body: what.body, extensions: what.extensions };
-        let msgid = self.add_item(send.group, user, what.tag, content);
+        let msgid = self.say(send.group, user, what, send.attached.as_ref())?;
         let row = SendRow { group: send.group, msgid, time_ms: self.now_ms, hash: send.hash };
         self.put(Write::Send(send.device, send.seq, row));
         Ok(Answer::Sent { msgid, time_ms: self.now_ms })
     }
+}
+
+/// What is asked by it, as far as that is known without its target.
+fn verb(send: &SendCommand) -> Verb {
+    match send.what.as_ref().map(|what| what.act) {
+        Ok(Act::Says) | Err(_) => Verb::Send,
+        Ok(Act::Edits(_)) => Verb::Edit,
+        Ok(Act::Recalls(_)) => Verb::RecallOwn,
+        Ok(Act::Reacts(_)) => Verb::React,
+    }
+}
+
+/// Whether it leaves less than there was, so that the reserve is for it.
+fn takes_away(send: &SendCommand) -> bool {
+    send.what.as_ref().is_ok_and(|what| matches!(what.act, Act::Recalls(_)))
 }
 
 fn bytes(what: &Sendable) -> u64 {

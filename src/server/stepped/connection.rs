@@ -112,6 +112,8 @@ pub(super) struct Connection {
     pub(super) acks: Incoming,
     /// Commands that found the writer's queue full: of the control stream, of the acks stream.
     pub(super) held: [Option<(Command, Reply)>; 2],
+    /// Whether those wait until what they want to know is read.
+    pub(super) attaching: [bool; 2],
     pub(super) streams: BTreeMap<u64, Stream>,
     pub(super) pushing: Pushing,
     /// What the tasks that write would have been woken by.
@@ -138,6 +140,7 @@ impl Connection {
             control: Incoming::default(),
             acks: Incoming::default(),
             held: [None, None],
+            attaching: [false, false],
             streams: BTreeMap::new(),
             pushing: Pushing::default(),
             push_woken: true,
@@ -175,14 +178,20 @@ impl Connection {
         }
     }
 
+    /// Whether the command held of this stream has to wait until what it wants to know is read.
+    pub(super) fn set_attaching(&mut self, stream: usize, waits: bool) {
+        self.attaching.get_mut(stream).into_iter().for_each(|attaching| *attaching = waits);
+    }
+
     /// Whether a command that was held can be handed over.
     pub(super) fn submits(&self, shared: &Shared) -> bool {
-        self.held.iter().flatten().any(|(command, _)| shared.commands.has_place(command))
+        let held = self.held.iter().zip(self.attaching).filter(|(_, attaching)| !attaching);
+        held.filter_map(|(held, _)| held.as_ref()).any(|(command, _)| shared.commands.has_place(command))
     }
 
     /// Hands over what the writer's queue has places for.
     pub(super) fn submit(&mut self, shared: &Shared) {
-        for held in &mut self.held {
+        for (held, _) in self.held.iter_mut().zip(self.attaching).filter(|(_, attaching)| !attaching) {
             if let Some((command, reply)) = held.take_if(|(command, _)| shared.commands.has_place(command)) {
                 shared.commands.submit_now(command, reply);
             }

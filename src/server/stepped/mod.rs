@@ -31,12 +31,14 @@ use self::connection::Connection;
 use self::deciding::Deciding;
 pub use self::work::{Ask, Conn, Ended, Out, Read, Seen, Work};
 use crate::clock;
+use crate::core::attached::Wanted;
 use crate::core::command::{Answer, Command};
 use crate::core::rows::DeviceKey;
 use crate::core::state::{Settings, State};
 use crate::disk::SharedDisk;
 use crate::limits;
 use crate::server::admission::{Admission, Arrival, Bounds};
+use crate::server::attaching;
 use crate::server::byhand::ByHand;
 use crate::server::listening::Fetch;
 use crate::server::opening::{Found, IndexOptions, Place};
@@ -81,13 +83,33 @@ enum Whose {
     Fetch(Conn, Fetch),
 }
 
-/// A page that is being read.
-struct Reading {
-    read: Read,
-    whose: Whose,
-    asked: PageAsked,
-    /// What the committed view said, once it was looked at.
-    look: Option<reader::Look>,
+/// What is being read.
+enum Reading {
+    /// A page.
+    Page {
+        read: Read,
+        whose: Whose,
+        asked: PageAsked,
+        /// What the committed view said, once it was looked at.
+        look: Option<reader::Look>,
+    },
+    /// An item that the command held by this stream of a connection wants.
+    Item { read: Read, conn: Conn, stream: usize, wanted: Wanted, look: Option<attaching::Look> },
+}
+
+impl Reading {
+    fn read(&self) -> Read {
+        match self {
+            Reading::Page { read, .. } | Reading::Item { read, .. } => *read,
+        }
+    }
+
+    fn is_looked_at(&self) -> bool {
+        match self {
+            Reading::Page { look, .. } => look.is_some(),
+            Reading::Item { look, .. } => look.is_some(),
+        }
+    }
 }
 
 /// A server.

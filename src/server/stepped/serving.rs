@@ -8,9 +8,11 @@ use super::connection::{ACKS, CONTROL, Connection, Handle, Stage};
 use super::work::{Conn, Out, Read, Work};
 use super::{Node, Reading, Whose};
 use crate::clock;
+use crate::core::attached::Attached;
 use crate::core::command::Command;
 use crate::limits;
 use crate::server::answering::{Answering, Next};
+use crate::server::attaching;
 use crate::server::connection::{self, Refused};
 use crate::server::handshake::{self, Parts};
 use crate::server::peer::Peer;
@@ -61,10 +63,10 @@ impl Node {
             }
         }
         for (place, reading) in self.readings.iter().enumerate() {
-            match &reading.look {
-                Some(_) => works.push(Work::Scan(reading.read)),
-                None if place < limits::READER_THREADS => works.push(Work::Look(reading.read)),
-                None => {}
+            match reading.is_looked_at() {
+                true => works.push(Work::Scan(reading.read())),
+                false if place < limits::READER_THREADS => works.push(Work::Look(reading.read())),
+                false => {}
             }
         }
     }
@@ -87,7 +89,7 @@ impl Node {
             Ok(command) => it.held[CONTROL] = command,
             Err(code) => it.close(code),
         }
-        it.submit(&shared);
+        self.begin_attaching(conn, CONTROL);
     }
 
     /// Takes the first frame of a connection.
@@ -171,7 +173,7 @@ impl Node {
             Ok(command) => it.held[ACKS] = command,
             Err(code) => it.close(code),
         }
-        it.submit(&shared);
+        self.begin_attaching(conn, ACKS);
     }
 
     /// Takes a request, and begins to answer it.
@@ -209,30 +211,72 @@ impl Node {
 
     fn begin_reading(&mut self, whose: Whose, asked: reader::PageAsked) {
         self.reads += 1;
-        self.readings.push_back(Reading { read: Read(self.reads), whose, asked, look: None });
+        self.readings.push_back(Reading::Page { read: Read(self.reads), whose, asked, look: None });
     }
 
-    /// Looks at the committed view for a page.
-    pub(super) fn look(&mut self, read: Read) {
-        let Some(place) = self.readings.iter().position(|reading| reading.read == read) else { return };
-        let Some(reading) = self.readings.get_mut(place).filter(|reading| reading.look.is_none()) else { return };
-        match reader::look(&self.shared.view, reading.asked) {
-            Ok(look) => reading.look = Some(look),
-            Err(code) => self.deliver(place, Err(code)),
+    /// Has read what a command that was just taken wants to know of a stored item; without that it goes on at once.
+    fn begin_attaching(&mut self, conn: Conn, stream: usize) {
+        let Some(it) = self.connections.get_mut(&conn) else { return };
+        let wanted = it.held.get(stream).and_then(Option::as_ref).and_then(|(command, _)| command.wanted());
+        match wanted {
+            Some(wanted) => {
+                it.set_attaching(stream, true);
+                self.reads += 1;
+                self.readings.push_back(Reading::Item { read: Read(self.reads), conn, stream, wanted, look: None });
+            }
+            None => it.submit(&self.shared),
         }
     }
 
-    /// Reads the page that was looked at.
+    /// Looks at the committed view for what is to be read.
+    pub(super) fn look(&mut self, read: Read) {
+        let Some(place) = self.readings.iter().position(|reading| reading.read() == read) else { return };
+        match self.readings.get_mut(place) {
+            Some(Reading::Page { asked, look: look @ None, .. }) => match reader::look(&self.shared.view, *asked) {
+                Ok(looked) => *look = Some(looked),
+                Err(code) => self.deliver(place, Err(code)),
+            },
+            Some(Reading::Item { wanted, look: look @ None, .. }) => {
+                *look = Some(attaching::look(&self.shared.view, *wanted));
+            }
+            Some(Reading::Page { .. } | Reading::Item { .. }) | None => {}
+        }
+    }
+
+    /// Reads what was looked at.
     pub(super) fn scan(&mut self, read: Read) {
-        let Some(place) = self.readings.iter().position(|reading| reading.read == read) else { return };
-        let Some(look) = self.readings.get_mut(place).and_then(|reading| reading.look.take()) else { return };
-        let page = reader::scan(look, &self.watchdog.doubt);
-        self.deliver(place, page);
+        let Some(place) = self.readings.iter().position(|reading| reading.read() == read) else { return };
+        match self.readings.get_mut(place) {
+            Some(Reading::Page { look, .. }) => {
+                let Some(look) = look.take() else { return };
+                let page = reader::scan(look, &self.watchdog.doubt);
+                self.deliver(place, page);
+            }
+            Some(Reading::Item { conn, stream, look, .. }) => {
+                let (conn, stream, look) = (*conn, *stream, look.take());
+                self.readings.remove(place);
+                let attached = look.and_then(|look| attaching::scan(&look, &self.watchdog.doubt).ok());
+                self.attach(conn, stream, attached);
+            }
+            None => {}
+        }
+    }
+
+    /// Where nothing could be read the command goes on without.
+    fn attach(&mut self, conn: Conn, stream: usize, attached: Option<Attached>) {
+        let shared = Arc::clone(&self.shared);
+        let Some(it) = self.connections.get_mut(&conn) else { return };
+        it.set_attaching(stream, false);
+        let held = it.held.get_mut(stream).and_then(Option::as_mut);
+        if let (Some((command, _)), Some(attached)) = (held, attached) {
+            command.attach(attached);
+        }
+        it.submit(&shared);
     }
 
     fn deliver(&mut self, place: usize, page: Result<reader::Page, Code>) {
-        let Some(reading) = self.readings.remove(place) else { return };
-        match reading.whose {
+        let Some(Reading::Page { whose, .. }) = self.readings.remove(place) else { return };
+        match whose {
             Whose::Page(conn, number) => {
                 let it = self.connections.get_mut(&conn).filter(|it| !it.is_closed());
                 let stream = it.and_then(|it| it.streams.get_mut(&number));

@@ -8,18 +8,19 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use crate::core::rows::{
-    CursorRow, DeviceRow, GroupRow, Interval, InviteFor, InviteRow, ItemContent, ItemRow, MemberRow, Meta, SendRow,
-    SendWindow, UserRow, UserState, Write,
+    Act, CursorRow, DeviceRow, GroupRow, Interval, InviteFor, InviteRow, ItemContent, ItemRow, MemberRow, Meta,
+    RecalledRow, SendRow, SendWindow, UserRow, UserState, Write,
 };
-use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
+use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, UserId};
 use crate::server::rows::{Rows, RowsMaker};
 use crate::server::translate::wire;
 use crate::store::engine::Op;
 use crate::store::keys::{self, KeyError};
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, HandleRecord, IntervalRecord, InviteRecord, KeyRecord,
-    MemberRecord, MembershipRecord, MessageRecord, MetaRecord, OwnRecord, RecordError, SendRecord, SendWindowRecord,
-    UserRecord, member_extension, message_flag, opens, user_extension, user_state,
+    MemberRecord, MembershipRecord, MentionRecord, MessageRecord, MetaRecord, OwnRecord, RecalledRecord, RecordError,
+    SendRecord, SendWindowRecord, UserRecord, member_extension, message_extension, message_flag, opens,
+    recalled_extension, user_extension, user_state,
 };
 use crate::store::tree::Tree;
 use crate::wire::WireError;
@@ -55,7 +56,7 @@ pub enum KeptError {
 /// Roughly how many bytes a write adds to a frame.
 pub(crate) fn weight(write: &Write) -> usize {
     let body = match write {
-        Write::Item(row) => match &row.content {
+        Write::Item(row) | Write::Changed(row) => match &row.content {
             ItemContent::Sent { body, .. } => body.len(),
             ItemContent::Created { .. }
             | ItemContent::Joined(_)
@@ -65,7 +66,9 @@ pub(crate) fn weight(write: &Write) -> usize {
             | ItemContent::RoleChanged(..) => 0,
         },
         Write::Member(_, _, row) => row.intervals.len() * size_of::<Interval>(),
+        Write::Recalled(_, _, row) => row.mentions.len() * size_of::<UserId>(),
         Write::Group(..)
+        | Write::Mention(..)
         | Write::Cursor(..)
         | Write::User(..)
         | Write::Device(..)
@@ -122,6 +125,14 @@ impl Making {
             Write::Invite(code, row) => self.put(Tree::Invites, keys::digest(&code.0), invite_record(row).encode()),
             Write::InviteGone(code) => self.remove(Tree::Invites, keys::digest(&code.0)),
             Write::Item(row) => self.item(row, lsn)?,
+            Write::Changed(row) => self.changed(row, lsn)?,
+            Write::Recalled(group, msgid, row) => {
+                self.put(Tree::Recalled, keys::message(*group, *msgid), recalled_record(row).encode());
+            }
+            Write::Mention(group, user, number, msgid) => {
+                let record = MentionRecord { msgid: *msgid, extensions: Extensions::default() };
+                self.put(Tree::Mentions, keys::mention(*group, *user, *number), record.encode());
+            }
             Write::Send(device, seq, row) => {
                 self.put(Tree::Sends, keys::send(*device, *seq), send_record(row).encode());
             }
@@ -171,24 +182,54 @@ impl Making {
 
     fn item(&mut self, row: &ItemRow, lsn: Lsn) -> Result<(), KeptError> {
         let item = wire::item(row)?;
-        let content = row.content.is_content();
-        let record = MessageRecord {
-            flags: if content { message_flag::CONTENT } else { 0 },
-            lsn,
-            content: row.content_ordinal,
-            own: row.own_ordinal,
-            last_edit: MessageId::ZERO,
-            extensions: Extensions::default(),
-            item: item.clone(),
-        };
-        self.put(Tree::Messages, keys::message(row.group, row.msgid), record.encode());
-        if content {
+        self.put(Tree::Messages, keys::message(row.group, row.msgid), message_record(row, lsn, item.clone()).encode());
+        if row.content.is_content() {
             let record = OwnRecord { msgid: row.msgid, extensions: Extensions::default() };
             self.put(Tree::Own, keys::own(row.group, row.author, row.own_ordinal), record.encode());
         }
-        self.items.entry(row.group).or_default().add(row.msgid, item)?;
+        let edits = if let Some(Act::Edits(target)) = row.content.act() { Some(target) } else { None };
+        self.items.entry(row.group).or_default().add(row.msgid, item, edits)?;
         Ok(())
     }
+
+    /// An item that is there already. Where the same frame has added it, neither the frame nor the row that is pushed holds
+    /// what it was before: a recall may follow in the batch of what it recalls.
+    fn changed(&mut self, row: &ItemRow, lsn: Lsn) -> Result<(), KeptError> {
+        let item = wire::item(row)?;
+        let (key, value) = (keys::message(row.group, row.msgid), message_record(row, lsn, item.clone()).encode());
+        let is_new = self.items.get_mut(&row.group).is_some_and(|rows| rows.has(row.msgid));
+        if is_new && row.recalled {
+            self.items.entry(row.group).or_default().replace(row.msgid, item)?;
+        }
+        let before = self.ops.iter_mut().rev().find(|op| op.tree == Tree::Messages && op.key == key);
+        match before.filter(|_| is_new) {
+            Some(op) => op.value = Some(value),
+            None => self.put(Tree::Messages, key, value),
+        }
+        Ok(())
+    }
+}
+
+fn message_record(row: &ItemRow, lsn: Lsn, item: Bytes) -> MessageRecord {
+    let flag = |is: bool, flag: u8| if is { flag } else { 0 };
+    let edits = (row.edits > 0).then(|| (message_extension::EDITS, Bytes::copy_from_slice(&row.edits.to_be_bytes())));
+    MessageRecord {
+        flags: flag(row.content.is_content(), message_flag::CONTENT)
+            | flag(row.recalled, message_flag::RECALLED)
+            | flag(matches!(row.content.act(), Some(Act::Edits(_))), message_flag::EDIT),
+        lsn,
+        content: row.content_ordinal,
+        own: row.own_ordinal,
+        last_edit: row.last_edit,
+        extensions: Extensions(edits.into_iter().collect()),
+        item,
+    }
+}
+
+fn recalled_record(row: &RecalledRow) -> RecalledRecord {
+    let mentioned: Bytes = row.mentions.iter().flat_map(|user| user.value().to_be_bytes()).collect();
+    let mentioned = (!mentioned.is_empty()).then_some((recalled_extension::MENTIONED, mentioned));
+    RecalledRecord { author: row.author, content: true, extensions: Extensions(mentioned.into_iter().collect()) }
 }
 
 /// The name under which a counter or mark is kept; never reused.

@@ -6,21 +6,24 @@ use std::ops::ControlFlow;
 use bytes::Bytes;
 
 use crate::core::rows::{
-    CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, Interval, InviteFor, InviteRow, ItemContent, ItemRow,
-    MemberRow, Meta, Policy, Role, SendHash, SendRow, SendWindow, UserRow, UserState, Write,
+    Act, CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, Interval, InviteFor, InviteRow, ItemContent,
+    ItemRow, MemberRow, Meta, Policy, RecalledRow, Role, SendHash, SendRow, SendWindow, UserRow, UserState, Write,
 };
 use crate::core::tables::Tables;
 use crate::ids::{ClientSeq, GroupId, MessageId, UserId};
 use crate::proof::{self, Wrong};
 use crate::server::translate::kept::{KeptError, meta_name};
+use crate::server::translate::sent;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::keys;
 use crate::store::records::{
-    CursorRecord, DeviceRecord, GroupRecord, IntervalRecord, InviteRecord, MemberRecord, MessageRecord, MetaRecord,
-    OwnRecord, SendRecord, SendWindowRecord, UserRecord, member_extension, opens, user_extension, user_state,
+    CursorRecord, DeviceRecord, GroupRecord, IntervalRecord, InviteRecord, MemberRecord, MentionRecord, MessageRecord,
+    MetaRecord, OwnRecord, RecalledRecord, SendRecord, SendWindowRecord, UserRecord, member_extension,
+    message_extension, opens, recalled_extension, user_extension, user_state,
 };
 use crate::store::tree::Tree;
 use crate::wire::item::{Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody as _, kind};
+use crate::wire::said;
 
 /// Why the resident rows cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -44,10 +47,20 @@ pub enum LoadError {
 }
 
 /// The trees whose rows are resident, each with its rows translated one by one.
-const RESIDENT: [Tree; 8] =
-    [Tree::Groups, Tree::Members, Tree::Cursors, Tree::Users, Tree::Devices, Tree::Invites, Tree::Sends, Tree::Meta];
+const RESIDENT: [Tree; 9] = [
+    Tree::Groups,
+    Tree::Members,
+    Tree::Cursors,
+    Tree::Users,
+    Tree::Devices,
+    Tree::Invites,
+    Tree::Sends,
+    Tree::Meta,
+    Tree::Recalled,
+];
 
-/// Reads what must be resident: small trees whole, of each group its last item, of each author the last of their own.
+/// Reads what must be resident: small trees whole, of each group its last item, of each author the last of their own, of
+/// each user who was mentioned the last mention.
 pub(crate) fn load(engine: &dyn Engine) -> Result<Tables, LoadError> {
     let mut tables = Tables::new();
     let mut named: BTreeMap<GroupId, MessageId> = BTreeMap::new();
@@ -89,6 +102,7 @@ pub(crate) fn load(engine: &dyn Engine) -> Result<Tables, LoadError> {
             }
         }
     }
+    last_mentions(engine, &mut tables)?;
     // An index that has lost its newest items in silence would have their msgids given again.
     for (group, named) in named {
         let head = tables.head(group);
@@ -111,6 +125,19 @@ fn last_item(engine: &dyn Engine, group: GroupId) -> Result<Option<ItemRow>, Loa
     };
     let (found, msgid) = keys::parse_message(&key).map_err(KeptError::from)?;
     if found == group { Ok(Some(item_row(group, msgid, &value)?)) } else { Ok(None) }
+}
+
+/// From the last mention of all down, one look for each user in each group who was ever mentioned there.
+fn last_mentions(engine: &dyn Engine, tables: &mut Tables) -> Result<(), LoadError> {
+    let mut below = keys::mention(GroupId::MAX, UserId::MAX, u64::MAX);
+    while let Some((key, value)) = engine.last_at_or_below(Tree::Mentions, &below)? {
+        let (group, user, number) = keys::parse_mention(&key).map_err(KeptError::from)?;
+        let MentionRecord { msgid, .. } = MentionRecord::decode(&value).map_err(KeptError::from)?;
+        tables.load(Write::Mention(group, user, number, msgid));
+        // Numbers begin with 1, so that nothing stands under 0.
+        below = keys::mention(group, user, 0);
+    }
+    Ok(())
 }
 
 fn last_own(engine: &dyn Engine, group: GroupId, user: UserId) -> Result<Option<ItemRow>, LoadError> {
@@ -163,7 +190,15 @@ pub(super) fn write(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option<Writ
             let meta = known.into_iter().find(|meta| meta_name(*meta) == name);
             Write::Meta(meta.ok_or(KeptError::Unknown("counter"))?, MetaRecord::decode(value)?.value)
         }
-        Tree::Recalled | Tree::Own | Tree::Handles | Tree::Keys | Tree::Memberships => return Ok(None),
+        Tree::Recalled => {
+            let (group, msgid) = keys::parse_message(key)?;
+            Write::Recalled(group, msgid, recalled_row(&RecalledRecord::decode(value)?)?)
+        }
+        Tree::Mentions => {
+            let (group, user, number) = keys::parse_mention(key)?;
+            Write::Mention(group, user, number, MentionRecord::decode(value)?.msgid)
+        }
+        Tree::Own | Tree::Handles | Tree::Keys | Tree::Memberships => return Ok(None),
     }))
 }
 
@@ -263,13 +298,24 @@ fn invite_row(record: InviteRecord) -> Result<InviteRow, KeptError> {
     Ok(InviteRow { opens, by: record.by, expires_ms: record.expires_ms, used: record.used })
 }
 
-fn item_row(group: GroupId, msgid: MessageId, value: &Bytes) -> Result<ItemRow, KeptError> {
+fn recalled_row(record: &RecalledRecord) -> Result<RecalledRow, KeptError> {
+    let mentioned = record.extensions.0.iter().find(|(number, _)| *number == recalled_extension::MENTIONED);
+    let (mentions, rest) = mentioned.map_or((&[][..], &[][..]), |(_, bytes)| bytes.as_chunks::<4>());
+    if !record.content || !rest.is_empty() {
+        return Err(KeptError::Unknown("kind of recalled item"));
+    }
+    let mentions = mentions.iter().map(|bytes| UserId::new(u32::from_be_bytes(*bytes))).collect();
+    Ok(RecalledRow { author: record.author, mentions })
+}
+
+/// The item in a row of `messages`.
+pub(crate) fn item_row(group: GroupId, msgid: MessageId, value: &Bytes) -> Result<ItemRow, KeptError> {
     let record = MessageRecord::decode(value)?;
     let item = Item::decode(&record.item)?;
     if (item.gid, item.msgid) != (group, msgid) {
         return Err(KeptError::Unknown("item under its key"));
     }
-    let (author, time_ms, tag) = (item.author, item.time_ms, item.tag);
+    let (author, time_ms, tag, recalled) = (item.author, item.time_ms, item.tag, item.is_recalled());
     Ok(ItemRow {
         group,
         msgid,
@@ -279,12 +325,27 @@ fn item_row(group: GroupId, msgid: MessageId, value: &Bytes) -> Result<ItemRow, 
         content: item_content(item)?,
         content_ordinal: record.content,
         own_ordinal: record.own,
+        last_edit: record.last_edit,
+        edits: edits(&record)?,
+        recalled,
     })
 }
 
+/// How often an item was edited.
+fn edits(record: &MessageRecord) -> Result<u32, KeptError> {
+    let Some((_, bytes)) = record.extensions.0.iter().find(|(number, _)| *number == message_extension::EDITS) else {
+        return Ok(0);
+    };
+    bytes.as_ref().try_into().map(u32::from_be_bytes).map_err(|_| KeptError::Unknown("count of edits"))
+}
+
 fn item_content(item: Item) -> Result<ItemContent, KeptError> {
-    if item.is_content() {
-        return Ok(ItemContent::Sent { kind: item.kind, body: item.body, extensions: item.extensions.0 });
+    let says = item.is_content().then_some(Act::Says);
+    if let Some(act) = sent::act(item.kind, &item.extensions)?.or(says) {
+        let mentions = said::mentions_in(&item.extensions)?;
+        let Item { kind, body, extensions, .. } = item;
+        let extensions = sent::without_target(act, extensions);
+        return Ok(ItemContent::Sent { kind, act, body, extensions, mentions });
     }
     let body = &item.body;
     Ok(match item.kind {

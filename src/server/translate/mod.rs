@@ -5,11 +5,13 @@ pub mod fuzzed;
 mod kept;
 mod load;
 mod meaning;
+mod sent;
 mod wire;
 
 pub use kept::KeptError;
 pub(crate) use kept::{kept, weight};
 pub use load::LoadError;
-pub(crate) use load::{load, policy};
+pub(crate) use load::{item_row, load, policy};
 pub(crate) use meaning::understand;
+pub(crate) use sent::sendable;
 pub(crate) use wire::{answer, code, error, retry_after_ms, role, user};

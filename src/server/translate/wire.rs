@@ -6,6 +6,7 @@ use crate::core::command::{Answer, Refusal};
 use crate::core::rows::{ItemContent, ItemRow, Policy, Role, UserRow, UserState};
 use crate::ids::{MessageId, UserId};
 use crate::server::request::Outcome;
+use crate::server::translate::sent;
 use crate::wire::WireError;
 use crate::wire::code::{Class, Code};
 use crate::wire::codec;
@@ -87,6 +88,12 @@ pub(crate) const fn code(why: Refusal) -> Code {
         Refusal::Muted => Code::Muted,
         Refusal::Banned => Code::Banned,
         Refusal::StorageFull => Code::StorageFull,
+        Refusal::Busy => Code::Busy,
+        Refusal::NoSuchItem => Code::NoSuchItem,
+        Refusal::ItemRecalled => Code::ItemRecalled,
+        Refusal::NotYours => Code::NotYours,
+        Refusal::TooLate => Code::TooLate,
+        Refusal::TooManyEdits => Code::TooManyEdits,
     }
 }
 
@@ -158,7 +165,9 @@ pub(crate) fn item(row: &ItemRow) -> Result<Bytes, WireError> {
     let plain = |kind: u16, body: Bytes| (kind, body, Extensions::default());
     let extensions = Extensions::default();
     let (kind, body, extensions) = match &row.content {
-        ItemContent::Sent { kind, body, extensions } => (*kind, body.clone(), Extensions(extensions.clone())),
+        ItemContent::Sent { kind, act, body, extensions, .. } => {
+            (*kind, body.clone(), sent::with_target(*act, extensions))
+        }
         ItemContent::Created { name, policy: which } => {
             plain(kind::CREATED, Created { name: name.clone(), policy: policy(*which), extensions }.encode()?)
         }
@@ -174,7 +183,7 @@ pub(crate) fn item(row: &ItemRow) -> Result<Bytes, WireError> {
         gid: row.group,
         msgid: row.msgid,
         kind,
-        flags: if row.content.is_content() { flag::CONTENT } else { 0 },
+        flags: if row.content.is_content() { flag::CONTENT } else { 0 } | if row.recalled { flag::RECALLED } else { 0 },
         author: row.author,
         time_ms: row.time_ms,
         tag: row.tag,

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::core::command::{SendCommand, Sendable};
-use crate::core::rows::{CodeHash, DeviceKey, Handle, Policy, SendHash};
+use crate::core::rows::{Act, CodeHash, DeviceKey, Handle, Policy, SendHash};
 use crate::core::state::Settings;
 use crate::disk::simulated::{Operation, SimulatedDisk};
 use crate::ids::Tag;
@@ -20,6 +20,7 @@ use crate::store::index::{self, SledIndex};
 use crate::store::memory::MemoryIndex;
 
 mod room;
+mod said;
 mod threads;
 mod wrong;
 
@@ -114,10 +115,12 @@ fn send(device: DeviceId, seq: u64, group: GroupId) -> Command {
         kind: crate::wire::item::kind::TEXT,
         tag: Tag::new([7; 8]),
         body: bytes::Bytes::from(format!("text {seq}")),
+        act: Act::Says,
         extensions: Vec::new(),
+        mentions: Vec::new(),
     });
     let (seq, lowest) = (ClientSeq::new(seq), ClientSeq::new(1));
-    Command::Send(SendCommand { device, seq, lowest, group, hash: SendHash([9; 32]), what })
+    Command::Send(SendCommand { device, seq, lowest, group, hash: SendHash([9; 32]), what, attached: None })
 }
 
 fn read(world: &World, asked: PageAsked) -> Result<Page, Code> {

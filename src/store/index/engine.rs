@@ -221,6 +221,13 @@ impl Engine for SledEngine {
         Ok(value.map(|value| Bytes::copy_from_slice(&value)))
     }
 
+    fn get_now(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        let lease = self.gate.enter_now()?;
+        let handle = lease.handle()?;
+        let value = self.told(guarded(|| handle.tree(tree)?.get(key)), EngineError::Read)?;
+        Ok(value.map(|value| Bytes::copy_from_slice(&value)))
+    }
+
     fn scan(&self, tree: Tree, from: &[u8], visit: Visit<'_>) -> Result<(), EngineError> {
         let lease = self.gate.enter()?;
         let handle = lease.handle()?;

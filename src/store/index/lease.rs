@@ -53,7 +53,15 @@ impl Gate {
     pub(super) fn enter(&self) -> Result<Lease<'_>, EngineError> {
         let closed = |state: &mut State| matches!(state.phase, Phase::Closed);
         let waited = self.changed.wait_timeout_while(self.state(), ENTER_WAIT, closed);
-        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        self.lend(waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// A handle for one read, where the gate is open now.
+    pub(super) fn enter_now(&self) -> Result<Lease<'_>, EngineError> {
+        self.lend(self.state())
+    }
+
+    fn lend(&self, mut state: MutexGuard<'_, State>) -> Result<Lease<'_>, EngineError> {
         match &state.phase {
             Phase::Open => {}
             Phase::Closed => return Err(EngineError::Busy),

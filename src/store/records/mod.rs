@@ -148,6 +148,22 @@ pub mod opens {
 pub mod message_flag {
     /// The item is content.
     pub const CONTENT: u8 = 1;
+    /// The item was recalled, itself or as an edit of what was.
+    pub const RECALLED: u8 = 2;
+    /// The item is an edit.
+    pub const EDIT: u8 = 4;
+}
+
+/// Extensions of [`MessageRecord`].
+pub mod message_extension {
+    /// How often the item was edited, u32, big-endian; absent: never.
+    pub const EDITS: u16 = 1;
+}
+
+/// Extensions of [`RecalledRecord`].
+pub mod recalled_extension {
+    /// Whom the item mentioned, u32 each, big-endian; absent: nobody.
+    pub const MENTIONED: u16 = 1;
 }
 
 /// One stay of a member in a group.
@@ -193,6 +209,11 @@ records! {
     }
     /// In `own`.
     OwnRecord {
+        /// The item.
+        msgid: MessageId,
+    }
+    /// In `mentions`.
+    MentionRecord {
         /// The item.
         msgid: MessageId,
     }

@@ -26,6 +26,7 @@ fn every_record_has_its_golden_bytes() {
     golden!(CursorRecord { msgid: m, content: 2, own: 1 } "01ac02020100");
     golden!(RecalledRecord { author: u, content: true } "01030100");
     golden!(OwnRecord { msgid: m } "01ac0200");
+    golden!(MentionRecord { msgid: m } "01ac0200");
     golden!(GroupRecord {
         name: "team".to_owned(), policy: policy::FROM_JOIN, first_kept: MessageId::new(1), head_mark: m,
         content_mark: 250, created_ms: 1_700_000_000_000,

@@ -8,7 +8,7 @@ use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, UserId};
 use crate::store::keys;
 use crate::store::records::{
     CursorRecord, DeviceRecord, GroupRecord, HandleRecord, InviteRecord, KeyRecord, MemberRecord, MembershipRecord,
-    MessageRecord, MetaRecord, OwnRecord, RecalledRecord, SendRecord, SendWindowRecord, UserRecord,
+    MentionRecord, MessageRecord, MetaRecord, OwnRecord, RecalledRecord, SendRecord, SendWindowRecord, UserRecord,
 };
 use crate::store::tree::Tree;
 
@@ -48,6 +48,7 @@ pub(super) fn name(tree: Tree, key: &[u8]) -> String {
         Tree::Cursors => keys::parse_cursor(key).map(|(group, user, device)| cursor(group, user, device)),
         Tree::Members => keys::parse_member(key).map(|(g, u)| format!("{g} {u}")),
         Tree::Own => keys::parse_own(key).map(|(g, u, n)| format!("{g} {u} {n}")),
+        Tree::Mentions => keys::parse_mention(key).map(|(g, u, n)| format!("{g} {u} {n}")),
         Tree::Groups => keys::parse_group(key).map(|g| g.to_string()),
         Tree::Users => keys::parse_user(key).map(|u| u.to_string()),
         Tree::Devices => keys::parse_device(key).map(|d| d.to_string()),
@@ -85,6 +86,7 @@ fn parse(tree: Tree, key: &[u8], value: &Bytes) -> Result<(), String> {
         Tree::Members => both(keys::parse_member(key), MemberRecord::decode(value)).map(drop),
         Tree::Recalled => both(keys::parse_message(key), RecalledRecord::decode(value)).map(drop),
         Tree::Own => both(keys::parse_own(key), OwnRecord::decode(value)).map(drop),
+        Tree::Mentions => both(keys::parse_mention(key), MentionRecord::decode(value)).map(drop),
         Tree::Groups => both(keys::parse_group(key), GroupRecord::decode(value)).map(drop),
         Tree::Users => both(keys::parse_user(key), UserRecord::decode(value)).map(drop),
         Tree::Devices => both(keys::parse_device(key), DeviceRecord::decode(value)).map(drop),

@@ -6,13 +6,14 @@ mod groups;
 mod model;
 mod people;
 mod room;
+mod said;
 mod sends;
 mod users;
 
 use bytes::Bytes;
 
 use crate::core::command::{Actor, Answer, Command, Refusal, SendCommand, Sendable};
-use crate::core::rows::{CodeHash, CursorRow, DeviceKey, Handle, ItemContent, ItemRow, Policy, SendHash, Write};
+use crate::core::rows::{Act, CodeHash, CursorRow, DeviceKey, Handle, ItemContent, ItemRow, Policy, SendHash, Write};
 use crate::core::state::{Applied, Settings, State};
 use crate::core::tables::Tables;
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
@@ -219,8 +220,10 @@ pub(crate) fn send(device: DeviceId, number: u64, lowest: u64, group: GroupId, t
         hash[place % 32] = byte.wrapping_add(hash[place % 32].rotate_left(3));
     }
     let body = Bytes::copy_from_slice(text.as_bytes());
-    let what = Ok(Sendable { kind: 1, tag: Tag::new([7; 8]), body, extensions: Vec::new() });
-    Command::Send(SendCommand { device, seq: seq(number), lowest: seq(lowest), group, hash: SendHash(hash), what })
+    let (act, extensions, mentions) = (Act::Says, Vec::new(), Vec::new());
+    let what = Ok(Sendable { kind: 1, act, tag: Tag::new([7; 8]), body, extensions, mentions });
+    let (seq, lowest, hash) = (seq(number), seq(lowest), SendHash(hash));
+    Command::Send(SendCommand { device, seq, lowest, group, hash, what, attached: None })
 }
 
 pub(crate) fn sent(answer: &Answer) -> u64 {

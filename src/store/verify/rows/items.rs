@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use crate::ids::{GroupId, MessageId, UserId};
 use crate::store::engine::EngineError;
 use crate::store::keys;
-use crate::store::records::{MessageRecord, OwnRecord, RecalledRecord, message_flag};
+use crate::store::records::{MentionRecord, MessageRecord, OwnRecord, RecalledRecord, message_flag};
 use crate::store::tree::Tree;
 use crate::store::verify::row::{Meaning, are};
 use crate::store::verify::rows::{Authored, Rows};
@@ -95,10 +95,24 @@ impl Rows<'_, '_> {
         if meaning.author != UserId::ZERO {
             self.check_user(meaning.author, &format!("{group} {msgid} is by"));
         }
-        if record.last_edit != MessageId::ZERO && record.last_edit == msgid {
-            self.report.rows(format!("{group} {msgid} names itself as its edit"));
+        self.one_edit(group, msgid, record);
+        if is_content && record.flags & message_flag::RECALLED != 0 {
+            self.wiped.insert((group, msgid));
         }
         self.one_ordinal(group, msgid, record, meaning, is_content);
+    }
+
+    /// An item names a later one as its newest edit, an edit an earlier one as the edit before it.
+    fn one_edit(&mut self, group: GroupId, msgid: MessageId, record: &MessageRecord) {
+        let named = record.last_edit;
+        if named == MessageId::ZERO {
+            return;
+        }
+        if named == msgid {
+            self.report.rows(format!("{group} {msgid} names itself as its edit"));
+        } else if (record.flags & message_flag::EDIT == 0) != (named > msgid) {
+            self.report.rows(format!("{group} {msgid} names {named} as its edit, which it can't be"));
+        }
     }
 
     fn one_ordinal(
@@ -216,15 +230,54 @@ impl Rows<'_, '_> {
         Ok(())
     }
 
+    /// What is noted as recalled was wiped, and the other way round.
     pub(super) fn recalled(&mut self) -> Result<(), EngineError> {
         self.each(Tree::Recalled, |rows, key, value, _| {
             let (Ok((group, msgid)), Ok(record)) = (keys::parse_message(key), RecalledRecord::decode(value)) else {
                 return;
             };
+            let was_wiped = rows.wiped.remove(&(group, msgid));
+            let is_kept = rows.groups.get(&group).is_none_or(|row| msgid >= row.first_kept);
             if rows.head(group).is_none_or(|head| msgid > head || msgid == MessageId::ZERO) {
                 rows.report.rows(format!("{group} {msgid} is recalled, but there is no such item"));
+            } else if is_kept && !was_wiped {
+                rows.report.rows(format!("{group} {msgid} is recalled, but still says something"));
             }
             rows.check_user(record.author, &format!("{group} {msgid}, which is recalled, is by"));
+        })?;
+        for (group, msgid) in std::mem::take(&mut self.wiped) {
+            self.report.rows(format!("{group} {msgid} says nothing, but was not recalled"));
+        }
+        Ok(())
+    }
+
+    /// Mentions of a user in a group are numbered as they came.
+    pub(super) fn mentions(&mut self) -> Result<(), EngineError> {
+        let mut last: Option<((GroupId, UserId), u64, MessageId)> = None;
+        self.each(Tree::Mentions, |rows, key, value, _| {
+            let (Ok((group, user, number)), Ok(MentionRecord { msgid, .. })) =
+                (keys::parse_mention(key), MentionRecord::decode(value))
+            else {
+                return;
+            };
+            let before = last.filter(|(of, ..)| *of == (group, user)).map(|(_, number, msgid)| (number, msgid));
+            let from_the_first = rows.groups.get(&group).is_none_or(|row| row.first_kept <= MessageId::new(1));
+            let name = format!("{group}: mention {number} of {user}");
+            match before {
+                Some((number_before, _)) if number_before + 1 != number => {
+                    rows.report.rows(format!("{name} follows number {number_before}"));
+                }
+                Some((_, msgid_before)) if msgid_before >= msgid => {
+                    rows.report.rows(format!("{name} is {msgid}, after {msgid_before}"));
+                }
+                None if from_the_first && number != 1 => rows.report.rows(format!("{name} is the first")),
+                Some(_) | None => {}
+            }
+            if rows.head(group).is_none_or(|head| msgid > head || msgid == MessageId::ZERO) {
+                rows.report.rows(format!("{name} leads to {msgid}, which does not exist"));
+            }
+            rows.check_user(user, &format!("{name} is of"));
+            last = Some(((group, user), number, msgid));
         })
     }
 }

@@ -78,6 +78,8 @@ pub(super) struct Rows<'a, 'r> {
     devices: BTreeMap<DeviceId, Device>,
     groups: BTreeMap<GroupId, Group>,
     authored: BTreeMap<(GroupId, UserId), Authored>,
+    /// Content items that say that they were recalled.
+    wiped: BTreeSet<(GroupId, MessageId)>,
     members: BTreeSet<(GroupId, UserId)>,
 }
 
@@ -93,6 +95,7 @@ impl<'a, 'r> Rows<'a, 'r> {
             devices: BTreeMap::new(),
             groups: BTreeMap::new(),
             authored: BTreeMap::new(),
+            wiped: BTreeSet::new(),
             members: BTreeSet::new(),
         }
     }
@@ -106,6 +109,7 @@ impl<'a, 'r> Rows<'a, 'r> {
         self.items()?;
         self.own()?;
         self.recalled()?;
+        self.mentions()?;
         self.members()?;
         self.memberships()?;
         self.cursors()?;

@@ -3,7 +3,9 @@
 use super::scene::*;
 use super::*;
 use crate::ids::{ClientSeq, DeviceId, GroupId, UserId};
-use crate::store::records::{InviteRecord, OwnRecord, RecalledRecord, opens};
+use crate::store::records::{
+    InviteRecord, MentionRecord, MessageRecord, OwnRecord, RecalledRecord, message_flag, opens,
+};
 
 fn planted(ops: Vec<Op>) -> Told {
     let disk = folder_of(&frames());
@@ -249,13 +251,51 @@ fn invites_are_of_a_kind_and_name_what_there_is() {
     assert_eq!(one(&used(2)), [format!("{name} was used for d2, which came by another")]);
 }
 
+/// An item of g1 that names this one as its edit, or is one, or was recalled.
+fn edited(msgid: u64, item: [u8; 3], ordinals: (u64, u64), flags: u8, last_edit: u64) -> Op {
+    let record = item_record(NEXT, item, ordinals.0, ordinals.1);
+    let record = MessageRecord { flags: record.flags | flags, last_edit: m(last_edit), ..record };
+    put(Tree::Messages, keys::message(G, m(msgid)), record.encode())
+}
+
 #[test]
-fn what_is_recalled_exists() {
+fn what_is_recalled_exists_and_was_wiped_and_nothing_else_was() {
+    let wiped = || edited(3, [1, 0, 0], (1, 1), message_flag::RECALLED, 0);
     let recalled = |msgid, author| {
         let record = RecalledRecord { author, content: true, extensions: none() };
-        found(vec![put(Tree::Recalled, keys::message(G, m(msgid)), record.encode())])
+        put(Tree::Recalled, keys::message(G, m(msgid)), record.encode())
     };
-    assert_eq!(recalled(3, ADA), [""; 0]);
-    assert_eq!(recalled(7, ADA), ["g1 m7 is recalled, but there is no such item"]);
-    assert_eq!(recalled(3, UserId::new(9)), ["g1 m3, which is recalled, is by u9, who does not exist"]);
+    assert_eq!(found(vec![wiped(), recalled(3, ADA)]), [""; 0]);
+    assert_eq!(found(vec![recalled(3, ADA)]), ["g1 m3 is recalled, but still says something"]);
+    assert_eq!(found(vec![wiped()]), ["g1 m3 says nothing, but was not recalled"]);
+    assert_eq!(found(vec![recalled(7, ADA)]), ["g1 m7 is recalled, but there is no such item"]);
+    assert_eq!(
+        found(vec![wiped(), recalled(3, UserId::new(9))]),
+        ["g1 m3, which is recalled, is by u9, who does not exist"]
+    );
+}
+
+#[test]
+fn edits_come_after_what_they_edit_and_after_one_another() {
+    let edit = |before| edited(7, [1, 1, 0], (3, 0), message_flag::EDIT, before);
+    let target = |last| edited(3, [1, 0, 0], (1, 1), 0, last);
+    assert_eq!(found(vec![edit(0), target(7)]), [""; 0]);
+    assert_eq!(found(vec![edit(0), target(3)]), ["g1 m3 names itself as its edit"]);
+    assert_eq!(found(vec![edit(0), target(2)]), ["g1 m3 names m2 as its edit, which it can't be"]);
+    assert_eq!(found(vec![edit(8)]), ["g1 m7 names m8 as its edit, which it can't be"]);
+}
+
+#[test]
+fn mentions_are_numbered_as_they_came() {
+    let mention = |user, number, msgid| {
+        let record = MentionRecord { msgid: m(msgid), extensions: none() };
+        put(Tree::Mentions, keys::mention(G, user, number), record.encode())
+    };
+    assert_eq!(found(vec![mention(BOB, 1, 3), mention(BOB, 2, 5), mention(ADA, 1, 4)]), [""; 0]);
+    assert_eq!(found(vec![mention(BOB, 2, 3)]), ["g1: mention 2 of u2 is the first"]);
+    assert_eq!(found(vec![mention(BOB, 1, 3), mention(BOB, 3, 5)]), ["g1: mention 3 of u2 follows number 1"]);
+    assert_eq!(found(vec![mention(BOB, 1, 5), mention(BOB, 2, 3)]), ["g1: mention 2 of u2 is m3, after m5"]);
+    assert_eq!(found(vec![mention(BOB, 1, 9)]), ["g1: mention 1 of u2 leads to m9, which does not exist"]);
+    let stranger = UserId::new(9);
+    assert_eq!(found(vec![mention(stranger, 1, 3)]), ["g1: mention 1 of u9 is of u9, who does not exist"]);
 }
