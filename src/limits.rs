@@ -25,6 +25,8 @@ pub const TEXT_BYTES_MAX: usize = 1024;
 pub const GROUP_NAME_BYTES_MAX: usize = 128;
 /// Longest device name, in bytes.
 pub const DEVICE_NAME_BYTES_MAX: usize = 64;
+/// Longest display name of a user, in bytes: most people's full names in any script.
+pub const DISPLAY_NAME_BYTES_MAX: usize = 128;
 /// Longest handle, in bytes: the design's grammar has one character and up to 31 more.
 pub const HANDLE_BYTES_MAX: usize = 32;
 

@@ -29,7 +29,7 @@ many there are, name.
     List,
     /// List who is in a group
     #[command(after_long_help = "\
-It prints one line a member: user, role, handle.
+It prints one line a member: user, role, handle, and what they want to be called.
 
   gaggle group members team")]
     Members {
@@ -94,6 +94,8 @@ struct GroupJson<'a> {
 struct MemberJson<'a> {
     user: String,
     handle: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
     role: &'static str,
     joined: u64,
 }
@@ -190,11 +192,12 @@ async fn members(context: &Context, client: &Client, group: GroupId) -> Result<E
         let json = MemberJson {
             user: member.user.to_string(),
             handle: &member.handle,
+            name: member.name.as_deref(),
             role: member.role.name(),
             joined: member.joined.value(),
         };
-        let text =
-            format!("{:<4} {:<7} {}", member.user.to_string(), member.role.name(), visible::name(&member.handle));
+        let who = visible::person(&member.handle, member.name.as_deref());
+        let text = format!("{:<4} {:<7} {who}", member.user.to_string(), member.role.name());
         context.output.record(&text, &json)?;
     }
     Ok(Exit::Done)

@@ -136,7 +136,7 @@ const fn advice(code: Code) -> &'static str {
         Code::NoSuchDevice => "gaggle devices list shows yours",
         Code::HandleTaken => "choose another; for another device of the same person there is gaggle devices add",
         Code::BadName => {
-            "handles are 1 to 32 of a-z, 0-9, '.', '_', '-'; groups and devices need a visible character, and no look of an id (g7)"
+            "handles are 1 to 32 of a-z, 0-9, '.', '_', '-'; groups and devices need a visible character, and no look of an id (g7); display names also have nothing invisible in them"
         }
         Code::AlreadyMember => "",
         Code::NotMember => "gaggle group members GROUP shows who is",

@@ -1,4 +1,4 @@
-//! `gaggle user`: shuts users out, lets them in again, deletes them.
+//! `gaggle user`: what one wants to be called; and for operators: shuts users out, lets them in again, deletes them.
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -6,10 +6,22 @@ use serde::Serialize;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::visible;
+use crate::client::Client;
 
 /// What can be done to users.
 #[derive(Debug, Clone, Subcommand)]
 pub enum UserCommand {
+    /// Say what you want to be called
+    #[command(after_long_help = "\
+It is shown beside your handle in lists of users and members; only the handle says who you are. It may have any \
+letters, signs and symbols, and blanks between them. Nobody is told of a change.
+
+  gaggle user name \"Alice Liddell\"
+  gaggle user name \"\"                    by your handle alone")]
+    Name {
+        /// What: at most 128 bytes
+        text: String,
+    },
     /// Shut a user out until they are reactivated: all their connections close within 2 seconds
     #[command(after_long_help = "\
 Operators only. Nothing of theirs is lost: groups, what they have not seen yet, and devices stay as they are, and what \
@@ -60,6 +72,11 @@ struct DoneJson<'a> {
     handle: &'a str,
 }
 
+#[derive(Debug, Serialize)]
+struct NamedJson<'a> {
+    name: &'a str,
+}
+
 /// Does it.
 ///
 /// # Errors
@@ -67,6 +84,7 @@ struct DoneJson<'a> {
 pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliError> {
     let client = context.anyone().await?;
     let (handle, words) = match command {
+        UserCommand::Name { text } => return name(context, &client, text).await,
         UserCommand::Deactivate { handle } => {
             client.deactivate_user(handle).await?;
             (handle, "is shut out; gaggle user reactivate lets them in again")
@@ -86,5 +104,17 @@ pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliEr
     };
     context.output.record("", &DoneJson { handle })?;
     context.output.words(&format!("{} {words}", visible::name(handle)));
+    Ok(Exit::Done)
+}
+
+async fn name(context: &Context, client: &Client, text: &str) -> Result<Exit, CliError> {
+    client.set_name(text).await?;
+    context.output.record("", &NamedJson { name: text })?;
+    let words = if text.is_empty() {
+        "you are called by your handle alone now".to_owned()
+    } else {
+        format!("you are called \"{}\" now, beside your handle", visible::name(text.trim()))
+    };
+    context.output.words(&words);
     Ok(Exit::Done)
 }

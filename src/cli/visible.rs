@@ -20,6 +20,15 @@ pub fn name(text: &str) -> String {
     shown
 }
 
+/// A person on one line: the handle, which is theirs alone, and in quotes what they want to be called.
+#[must_use]
+pub fn person(handle: &str, display_name: Option<&str>) -> String {
+    match display_name {
+        Some(display_name) => format!("{}  \"{}\"", name(handle), name(display_name)),
+        None => name(handle),
+    }
+}
+
 /// A body on one line, at most so many characters of it, for lists.
 #[must_use]
 pub fn excerpt(body: &[u8], characters_max: usize) -> String {
@@ -140,6 +149,12 @@ mod tests {
     #[test]
     fn two_names_never_look_the_same_by_joiners() {
         assert_eq!(name("te\u{200d}am\n"), "te\\u{200d}am\\n");
+    }
+
+    #[test]
+    fn a_person_is_their_handle_and_then_what_they_want_to_be_called() {
+        assert_eq!(person("bob", None), "bob");
+        assert_eq!(person("bob", Some("Bo\u{202e}b")), "bob  \"Bo\\u{202e}b\"");
     }
 
     #[test]

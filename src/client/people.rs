@@ -1,4 +1,4 @@
-//! What operators do to users: shut out, let in again, delete.
+//! What one says of oneself, and what operators do to users: shut out, let in again, delete.
 
 use crate::client::error::RequestError;
 use crate::client::handle::Client;
@@ -6,6 +6,15 @@ use crate::client::requests::{Effect, none};
 use crate::wire::frame;
 
 impl Client {
+    /// Says what one wants to be called, in lists beside the handle; an empty name: by the handle alone.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn set_name(&self, name: &str) -> Result<(), RequestError> {
+        let question = frame::SetName { name: name.to_owned(), extensions: none() };
+        self.call::<_, frame::Done>(Effect::Reads, &question).await.map(|_| ())
+    }
+
     /// Shuts a user out: their connections close within 2 s, and none is let in until [`Client::reactivate_user`].
     /// Everything of theirs stays as it is. Operators only.
     ///

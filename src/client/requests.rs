@@ -24,7 +24,7 @@ use crate::client::live::AskError;
 use crate::client::options::ClientOptions;
 use crate::client::receiving::read_item;
 use crate::client::stream::{StreamError, ask, refusal};
-use crate::client::types::{Device, Group, History, Invite, Member, Page, Role, Status, User};
+use crate::client::types::{Device, Group, History, Invite, Member, Page, Role, Status, User, display_name};
 use crate::clock;
 use crate::disk::{SharedDisk, whole};
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
@@ -190,6 +190,7 @@ impl Client {
             let frame::MemberList { rows, more, extensions: _ } = self.look(&question).await?;
             all.extend(rows.0.into_iter().map(|row| Member {
                 user: row.user,
+                name: display_name(&row.extensions, frame::member_info::NAME),
                 handle: row.handle,
                 role: Role::from_number(row.role),
                 joined: row.joined,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::client::error::Refusal;
 use crate::ids::{ClientSeq, DeviceId, Epoch, GroupId, MessageId, UserId};
-use crate::wire::frame::{UserInfo, user_info, user_state};
+use crate::wire::frame::{Extensions, UserInfo, user_info, user_state};
 
 /// What a profile knows of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,6 +187,8 @@ pub struct Member {
     pub role: Role,
     /// The item with which they joined.
     pub joined: MessageId,
+    /// What they want to be called. It identifies nobody: two people may want the same.
+    pub name: Option<String>,
 }
 
 /// A user of the server.
@@ -200,6 +202,8 @@ pub struct User {
     pub operator: bool,
     /// Whether they may come in.
     pub state: UserState,
+    /// What they want to be called. It identifies nobody: two people may want the same.
+    pub name: Option<String>,
 }
 
 /// Whether a user may come in.
@@ -248,12 +252,18 @@ impl UserState {
     }
 }
 
+/// A display name among the extensions of a row; none where it is no text.
+pub(super) fn display_name(extensions: &Extensions, number: u16) -> Option<String> {
+    extensions.find(number).and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned)
+}
+
 impl User {
     /// What a list says.
     pub(super) fn of(row: UserInfo) -> User {
         let state = row.extensions.find(user_info::STATE).and_then(|bytes| bytes.first());
         let state = state.map_or(UserState::Active, |number| UserState::from_number(*number));
-        User { user: row.user, handle: row.handle, operator: row.operator, state }
+        let name = display_name(&row.extensions, user_info::NAME);
+        User { user: row.user, handle: row.handle, operator: row.operator, state, name }
     }
 }
 

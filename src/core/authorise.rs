@@ -101,6 +101,8 @@ verbs! {
     DeleteUser,
     /// Frees the handle of a deleted user.
     FreeHandle,
+    /// Says what one wants to be called.
+    NameUser,
 }
 
 /// How somebody stands to the group that a verb is about.
@@ -247,7 +249,7 @@ fn need(verb: Verb, rights: Rights) -> Need {
     match verb {
         Verb::Status => Need::Nothing,
         Verb::Subscribe | Verb::ListGroups | Verb::ListOwnDevices | Verb::InviteOwnDevice => Need::User,
-        Verb::RenameOwnDevice | Verb::RevokeOwnDevice => Need::User,
+        Verb::RenameOwnDevice | Verb::RevokeOwnDevice | Verb::NameUser => Need::User,
         Verb::ListUsers | Verb::Names => Need::Nothing,
         Verb::CreateGroup => Need::Setting(rights.create_groups),
         Verb::Pull | Verb::Ack | Verb::ReadMark | Verb::Skip => Need::Known,

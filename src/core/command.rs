@@ -105,6 +105,13 @@ pub enum Command {
         /// Which.
         handle: Handle,
     },
+    /// Says what a user wants to be called.
+    NameUser {
+        /// Who asks: for themselves.
+        by: DeviceId,
+        /// What; empty: by the handle alone.
+        name: String,
+    },
     /// Makes a group.
     CreateGroup {
         /// Who asks.
@@ -205,6 +212,7 @@ impl Command {
             | Command::InviteDevice { .. }
             | Command::RenameDevice { .. }
             | Command::ReactivateUser { .. }
+            | Command::NameUser { .. }
             | Command::CreateGroup { .. }
             | Command::AddMember { .. }
             | Command::RenameGroup { .. } => RoomNeeded::Growth,

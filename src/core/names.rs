@@ -1,9 +1,13 @@
-//! Which texts may name a group or a device. Handles have their own, narrower grammar in [`super::rows::Handle`].
+//! Which texts may name a group, a device or a person. Handles have their own, narrower grammar in
+//! [`super::rows::Handle`].
 //!
 //! A name is shown on terminals and in lists next to other names: it needs something to see, and nothing that breaks a
 //! line, turns the direction of what follows, or looks like an id.
 
-use crate::limits::{DEVICE_NAME_BYTES_MAX, GROUP_NAME_BYTES_MAX};
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
+
+use crate::limits::{DEVICE_NAME_BYTES_MAX, DISPLAY_NAME_BYTES_MAX, GROUP_NAME_BYTES_MAX};
 
 /// A group's name, without the blanks around it; none where the text is none.
 #[must_use]
@@ -15,6 +19,50 @@ pub fn group_name(text: &str) -> Option<&str> {
 #[must_use]
 pub fn device_name(text: &str) -> Option<&str> {
     name(text, DEVICE_NAME_BYTES_MAX, 'd')
+}
+
+/// What a person wants to be called, normalised (NFC) and without the blanks around it; none where the text is none.
+///
+/// It is stricter than the others, as it stands for a person beside those of other people: nothing that shows nothing by
+/// itself is in it but blanks between its words, joiners included, and nothing that Unicode has not assigned yet.
+#[must_use]
+pub fn display_name(text: &str) -> Option<String> {
+    // What is longer than any name can only come from a peer, and is not looked at.
+    if text.len() > 3 * DISPLAY_NAME_BYTES_MAX {
+        return None;
+    }
+    let name: String = text.trim().nfc().collect();
+    let fits = name.len() <= DISPLAY_NAME_BYTES_MAX;
+    let plain = name.chars().all(may_stand_in_a_display_name);
+    let visible = name.chars().any(|letter| shows_by_itself(letter) && !is_blank(letter));
+    (fits && plain && visible).then_some(name)
+}
+
+/// Neither controls, formats (all that turn a direction, join or hide are among them) nor what has no meaning to all.
+fn may_stand_in_a_display_name(letter: char) -> bool {
+    let category = letter.general_category();
+    let is_none = matches!(
+        category,
+        GeneralCategory::Control
+            | GeneralCategory::Format
+            | GeneralCategory::Surrogate
+            | GeneralCategory::PrivateUse
+            | GeneralCategory::Unassigned
+            | GeneralCategory::LineSeparator
+            | GeneralCategory::ParagraphSeparator
+    );
+    !is_none && (category == GeneralCategory::NonspacingMark || !is_blank(letter))
+}
+
+/// Marks change what stands before them, and separators keep apart.
+fn shows_by_itself(letter: char) -> bool {
+    !matches!(
+        letter.general_category(),
+        GeneralCategory::NonspacingMark
+            | GeneralCategory::EnclosingMark
+            | GeneralCategory::SpacingMark
+            | GeneralCategory::SpaceSeparator
+    )
 }
 
 fn name(text: &str, bytes_max: usize, id_prefix: char) -> Option<&str> {
@@ -49,6 +97,7 @@ fn is_blank(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn names_lose_the_blanks_around_them() {
@@ -83,6 +132,97 @@ mod tests {
         }
         assert_eq!(device_name("d9"), None);
         assert_eq!(device_name("g7"), Some("g7"));
+    }
+
+    /// Scenario 36: NFC and NFD are one name, and what comes out is never changed again.
+    #[test]
+    fn display_names_are_normalised() {
+        assert_eq!(display_name("  Zoe\u{308} \n").as_deref(), Some("Zo\u{eb}"));
+        assert_eq!(display_name("Zo\u{eb}"), display_name("Zoe\u{308}"));
+        assert_eq!(display_name("\u{1112}\u{1161}\u{11ab}").as_deref(), Some("\u{d55c}"));
+        // The sign of the unit ångström is the letter.
+        assert_eq!(display_name("\u{212b}sa").as_deref(), Some("\u{c5}sa"));
+    }
+
+    #[test]
+    fn display_names_of_every_language_pass() {
+        let names = [
+            "Анна Каренина",
+            "田中 太郎",
+            "عبد الله",
+            "प्रिया",
+            "Đặng Thị Hà",
+            "O’Brien",
+            "陳大文 (Tai)",
+            "g7",
+            "❤\u{fe0f} Bo",
+            "J. R. \"Bob\" Dobbs",
+            "שרה",
+        ];
+        for name in names {
+            assert_eq!(display_name(name).as_deref(), Some(name), "{name:?}");
+        }
+    }
+
+    /// Scenario 36: zero-width, bidirectional overrides, only blanks, control and format characters, in display names.
+    #[test]
+    fn display_names_that_show_nothing_or_steer_what_shows_them_are_refused() {
+        let nothing = ["", "  ", "\u{3000}", "\u{301}", "\u{3164}", "\u{2800}", "\u{fe0f}", "\u{34f}", "\u{a0}"];
+        let hiding = [
+            "a\u{200b}b",
+            "a\u{200d}b",
+            "a\u{200c}b",
+            "a\u{ad}b",
+            "a\u{feff}",
+            "a\u{61c}",
+            "a\u{180e}b",
+            "a\u{e0041}",
+            "a\u{3164}b",
+            "a\u{ffa0}",
+            "a\u{2060}b",
+            "a\u{2800}b",
+        ];
+        let steering = [
+            "a\u{202e}b",
+            "a\u{202a}b",
+            "a\u{2066}b",
+            "a\u{200f}b",
+            "a\u{1b}[2J",
+            "a\nb",
+            "a\tb",
+            "a\0",
+            "a\u{7f}",
+            "a\u{9b}b",
+            "a\u{2028}b",
+            "a\u{e000}",
+            "a\u{378}",
+            "a\u{fffff}",
+        ];
+        for name in nothing.into_iter().chain(hiding).chain(steering) {
+            assert_eq!(display_name(name), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn display_names_are_limited_in_bytes_as_they_are_kept() {
+        let most = "é".repeat(DISPLAY_NAME_BYTES_MAX / 2);
+        assert_eq!(display_name(&most).as_deref(), Some(most.as_str()));
+        assert_eq!(display_name(&"e\u{301}".repeat(DISPLAY_NAME_BYTES_MAX / 2)), Some(most.clone()));
+        assert_eq!(display_name(&format!("{most}x")), None);
+        // A letter that comes out as three.
+        assert_eq!(display_name(&"\u{fb2c}".repeat(DISPLAY_NAME_BYTES_MAX / 4)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_display_name_is_its_own_display_name_and_steers_nothing(text in any::<String>()) {
+            if let Some(name) = display_name(&text) {
+                prop_assert_eq!(display_name(&name), Some(name.clone()));
+                prop_assert!(name.len() <= DISPLAY_NAME_BYTES_MAX && !name.chars().any(char::is_control));
+                let handed_on: String = name.nfc().collect();
+                prop_assert_eq!(handed_on, name);
+            }
+        }
     }
 
     /// Scenario 35, for names: the limit is in bytes.

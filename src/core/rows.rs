@@ -146,6 +146,8 @@ pub struct UserRow {
     pub created_ms: u64,
     /// Whether they may come in.
     pub state: UserState,
+    /// What they want to be called, see [`crate::core::names::display_name`].
+    pub name: Option<String>,
 }
 
 /// Whether a user may come in.
@@ -171,7 +173,7 @@ impl UserRow {
     /// A new user.
     #[must_use]
     pub const fn new(handle: Handle, operator: bool, created_ms: u64) -> UserRow {
-        UserRow { handle, operator, created_ms, state: UserState::Active }
+        UserRow { handle, operator, created_ms, state: UserState::Active, name: None }
     }
 
     /// Whether they may come in.

@@ -20,7 +20,7 @@ use crate::wire::code::Code;
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{
     AddDevice, AddMember, CreateGroup, DeactivateUser, DeleteUser, Frame, FreeHandle, LeaveGroup, MakeInvite, Payload,
-    ReactivateUser, RemoveMember, RenameDevice, RenameGroup, RevokeDevice, Send, Skip, Status,
+    ReactivateUser, RemoveMember, RenameDevice, RenameGroup, RevokeDevice, Send, SetName, Skip, Status,
 };
 use crate::wire::link::{InviteCode, Link};
 
@@ -108,6 +108,7 @@ fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Aske
         | RemoveMember::TYPE
         | LeaveGroup::TYPE
         | RenameGroup::TYPE
+        | SetName::TYPE
         | Skip::TYPE => match session.device {
             Some(device) => of_device(session, device, raw),
             None => Ok(Asked::Refuse(Code::NotAllowed)),
@@ -160,6 +161,10 @@ fn of_device(session: &Session, by: DeviceId, raw: &RawFrame) -> Result<Asked, C
         RenameGroup::TYPE => {
             let RenameGroup { gid, name, .. } = decode(raw)?;
             Command::RenameGroup { by, group: gid, name }
+        }
+        SetName::TYPE => {
+            let SetName { name, .. } = decode(raw)?;
+            Command::NameUser { by, name }
         }
         Skip::TYPE => {
             let Skip { gid, to, .. } = decode(raw)?;

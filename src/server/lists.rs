@@ -11,7 +11,7 @@ use crate::server::{Shared, translate};
 use crate::wire::code::Code;
 use crate::wire::frame::{
     DeviceInfo, DeviceList, Extensions, GroupInfo, GroupList, ListDevices, ListGroups, ListMembers, ListUsers,
-    MemberInfo, MemberList, Names, Rows, UserList,
+    MemberInfo, MemberList, Names, Rows, UserList, member_info,
 };
 
 /// The caller's groups.
@@ -54,12 +54,14 @@ pub(crate) fn members(shared: &Shared, session: &Session, asked: &ListMembers) -
             more = true;
             break;
         }
+        let row = tables.user(user);
+        let name = row.and_then(|row| translate::name_extension(member_info::NAME, row));
         rows.push(MemberInfo {
             user,
-            handle: tables.user(user).map(|row| row.handle.as_str().to_owned()).unwrap_or_default(),
+            handle: row.map(|row| row.handle.as_str().to_owned()).unwrap_or_default(),
             role: translate::role(member.role),
             joined: member.joined(),
-            extensions: Extensions::default(),
+            extensions: Extensions(name.into_iter().collect()),
         });
     }
     Ok(MemberList { rows: Rows(rows), more, extensions: Extensions::default() })

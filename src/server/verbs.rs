@@ -17,6 +17,7 @@ const REQUESTS: &[(&str, &[Verb])] = &[
     ("AddDevice", &[Verb::InviteOwnDevice, Verb::InviteOthersDevice]),
     ("RenameDevice", &[Verb::RenameOwnDevice, Verb::RenameOthersDevice]),
     ("RevokeDevice", &[Verb::RevokeOwnDevice, Verb::RevokeOthersDevice]),
+    ("SetName", &[Verb::NameUser]),
     ("DeactivateUser", &[Verb::DeactivateUser]),
     ("ReactivateUser", &[Verb::ReactivateUser]),
     ("DeleteUser", &[Verb::DeleteUser]),

@@ -98,6 +98,7 @@ fn the_document_has_the_labels_the_versions_and_the_limits_of_the_code() {
         ("any text", limits::TEXT_BYTES_MAX),
         ("any text", limits::GROUP_NAME_BYTES_MAX),
         ("any text", limits::DEVICE_NAME_BYTES_MAX),
+        ("any text", limits::DISPLAY_NAME_BYTES_MAX),
         ("any text", limits::HANDLE_BYTES_MAX),
         ("users in Names, rows of a list", limits::LIST_ROWS_MAX),
         ("`gone` of a page", limits::GONE_RANGES_MAX),

@@ -94,6 +94,7 @@ golden! {
     0 AcksRefused { entries: vec![(G300, 64)], extensions: NONE } "0000000c002e000000000001ac024000"
     14 Status { extensions: NONE } "00000008002f000000000e00"
     14 StatusInfo { version: "0.1.0".into(), uptime_ms: 1_000, users: 2, groups: 1, devices: 3, connections: 2, items: 300, durable_lsn: 77, log_bytes: 16_777_216, extensions: NONE } "0000001b0030000000000e05302e312e30e80702010302ac024d8080800800"
+    15 SetName { name: "Bo é".into(), extensions: NONE } "0000000e003c000000000f05426f20c3a900"
     15 DeactivateUser { handle: "bob".into(), extensions: NONE } "0000000c003e000000000f03626f6200"
     15 ReactivateUser { handle: "bob".into(), extensions: NONE } "0000000c003f000000000f03626f6200"
     0 Ack { entries: vec![(G7, M42), (G300, M300)], extensions: NONE } "0000000f0040000000000002072aac02ac0200"

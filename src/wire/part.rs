@@ -118,8 +118,16 @@ pub struct MemberInfo {
     pub extensions: Extensions,
 }
 
+/// Extensions of [`MemberInfo`].
+pub mod member_info {
+    /// What they want to be called, UTF-8; absent: by the handle alone.
+    pub const NAME: u16 = 2;
+}
+
 /// Extensions of [`UserInfo`].
 pub mod user_info {
+    /// What they want to be called, UTF-8; absent: by the handle alone.
+    pub const NAME: u16 = 1;
     /// One byte, see [`super::user_state`]; absent: the user may come in.
     pub const STATE: u16 = 3;
 }

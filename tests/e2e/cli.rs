@@ -505,3 +505,54 @@ fn a_signal_that_comes_while_the_server_is_held_up_ends_it_in_order() {
     let ended = served.stop_without_signal();
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
+
+/// Scenario 36: people are called what they want, normalised, beside the handle; what shows nothing, hides something or
+/// steers is refused.
+#[test]
+fn display_names_stand_beside_handles_in_lists_and_deceive_nobody() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    bob.ok(&["user", "name", "  Bob Zoe\u{308}  "]);
+    for name in ["\u{200b}", "   ", "a\u{202e}b", "a\u{200d}b", "te\x1b[2Jst", "a\nb", "\u{3164}", &"x".repeat(129)] {
+        let refused = bob.run(&["user", "name", "--", name]);
+        assert_eq!(refused.code, Some(1), "{name:?}: {refused:?}");
+        assert!(!steers(&refused.err));
+    }
+    let called = "Bob Zo\u{eb}";
+    let members = alice.json(&["group", "members", "team"]);
+    let row = json!({"user": "u2", "handle": "bob", "name": called, "role": "member", "joined": 2});
+    assert_eq!(members[1], row);
+    assert_eq!(alice.json(&["users"])[1], json!({"user": "u2", "handle": "bob", "name": called, "operator": false}));
+    assert!(alice.ok(&["users"]).out.contains(&format!("u2   bob  \"{called}\"\n")));
+    assert!(alice.ok(&["group", "members", "team"]).out.contains(&format!("u2   member  bob  \"{called}\"\n")));
+    bob.ok(&["user", "name", ""]);
+    assert_eq!(alice.json(&["users"])[1], json!({"user": "u2", "handle": "bob", "operator": false}));
+    assert_eq!(alice.json(&["group", "list"])[0]["head"], 2, "a change of a display name is no item");
+}
+
+#[test]
+fn operators_shut_users_out_let_them_in_delete_them_and_free_their_handles() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    bob.run(&["user", "deactivate", "alice"]).ends_with(1, "your role does not allow this");
+    let mut tail = bob.spawn(&["tail", "team", "--count", "9"]);
+    tail.until_said("team: seen up to 1, the newest is 2");
+    assert_eq!(alice.json(&["user", "deactivate", "BOB"])[0], json!({"handle": "BOB"}));
+    tail.end().ends_with(1, "this user is deactivated");
+    bob.run(&["group", "list"]).ends_with(1, "gaggle user reactivate");
+    assert_eq!(alice.json(&["users"])[1]["state"], "deactivated");
+    alice.ok(&["user", "reactivate", "bob"]);
+    assert_eq!(bob.ok(&["send", "team", "back"]).out, "3\n");
+    alice.ok(&["user", "delete", "bob"]);
+    bob.run(&["group", "list"]).ends_with(1, "this user is deleted");
+    assert_eq!(alice.json(&["users"]).len(), 1);
+    assert_eq!(alice.json(&["users", "--all"])[1]["state"], "deleted");
+    let shown = alice.ok(&["pull", "team", "--last", "2"]).out;
+    assert!(
+        shown.contains("bob (deleted): back\n") && shown.contains("bob (deleted) was removed: the user was deleted\n")
+    );
+    alice.run(&["invite", "bob"]).ends_with(1, "this handle is taken");
+    alice.ok(&["user", "free-handle", "bob"]);
+    alice.run(&["user", "free-handle", "bob"]).ends_with(1, "there is no such user");
+    alice.ok(&["invite", "bob"]);
+}

@@ -44,6 +44,7 @@ const TABLE: &[(Verb, Row, Row, Row)] = &[
     (Verb::ReactivateUser, /* */ "aaaaaaaa", "++++++++", "+"),
     (Verb::DeleteUser, /*     */ "aaaaaaaa", "++++++++", "+"),
     (Verb::FreeHandle, /*     */ "aaaaaaaa", "++++++++", "+"),
+    (Verb::NameUser, /*       */ "++++++++", "++++++++", "a"),
 ];
 
 const fn present(role: Role, muted: bool) -> Standing {

@@ -50,6 +50,7 @@ impl Decision<'_> {
             Command::ReactivateUser { by, handle } => self.reactivate_user(by, &handle),
             Command::DeleteUser { by, handle } => self.delete_user(by, &handle),
             Command::FreeHandle { by, handle } => self.free_handle(by, &handle),
+            Command::NameUser { by, name } => self.name_user(by, &name),
             Command::CreateGroup { by, name, policy } => self.create_group(by, &name, policy),
             Command::AddMember { by, group, handle } => self.add_member(by, group, &handle),
             Command::RemoveMember { by, group, handle } => self.remove_member(by, group, &handle),

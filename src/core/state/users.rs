@@ -1,4 +1,4 @@
-//! Users: shut out and let in again, deleted, and their handles freed, by an operator.
+//! Users: shut out and let in again, deleted, and their handles freed, by an operator; and what each wants to be called.
 //!
 //! A user who is deactivated keeps groups, cursors and devices, and can use none of them. Deletion begins with that and
 //! then ends their stays, as many at a time as fit a frame beside others: the operator asks again until none is left, and
@@ -7,9 +7,11 @@
 
 use crate::core::authorise::Verb;
 use crate::core::command::{Actor, Answer, Event, Refusal};
+use crate::core::names::display_name;
 use crate::core::rows::{DeviceRow, Handle, ItemContent, MemberRow, Role, UserRow, UserState, Write};
 use crate::core::state::decision::{Decided, Decision};
-use crate::ids::{GroupId, UserId};
+use crate::core::state::rates::Limited;
+use crate::ids::{DeviceId, GroupId, UserId};
 use crate::limits::STAYS_ENDED_AT_ONCE;
 
 /// Whether a device may come in, whose user has this row.
@@ -83,6 +85,20 @@ impl Decision<'_> {
         Ok(Answer::Done(None))
     }
 
+    /// The name they have already is no change; a change is no item.
+    pub(super) fn name_user(&mut self, by: DeviceId, name: &str) -> Decided {
+        let user = self.session(by)?;
+        self.may(Verb::NameUser, Some(user))?;
+        let name = if name.is_empty() { None } else { Some(display_name(name).ok_or(Refusal::BadName)?) };
+        let row = self.user(user).ok_or(Refusal::NoSuchUser)?;
+        if row.name != name {
+            let row = UserRow { name, ..row.clone() };
+            self.use_up(user, Limited::Sends, 1, self.settings.sends)?;
+            self.put(Write::User(user, row));
+        }
+        Ok(Answer::Done(None))
+    }
+
     /// Whether a user may come in.
     pub(super) fn is_active(&self, user: UserId) -> bool {
         self.user(user).is_some_and(UserRow::is_active)
@@ -118,6 +134,6 @@ impl Decision<'_> {
             }
         }
         let state = UserState::Deleted { since_ms: self.now_ms, is_handle_free: false };
-        self.put(Write::User(user, UserRow { operator: false, state, ..row }));
+        self.put(Write::User(user, UserRow { operator: false, state, name: None, ..row }));
     }
 }

@@ -150,11 +150,12 @@ impl Making {
     }
 
     fn user(&mut self, user: UserId, row: &UserRow) {
+        let name = row.name.as_ref().map(|name| (user_extension::NAME, Bytes::copy_from_slice(name.as_bytes())));
         let record = UserRecord {
             handle: row.handle.as_str().to_owned(),
             operator: row.operator,
             created_ms: row.created_ms,
-            extensions: Extensions(user_state_extension(row.state).into_iter().collect()),
+            extensions: Extensions(name.into_iter().chain(user_state_extension(row.state)).collect()),
         };
         self.put(Tree::Users, keys::user(user), record.encode());
         let handle = keys::name(row.handle.as_str());

@@ -261,7 +261,13 @@ fn user_row(record: &UserRecord) -> Result<UserRow, KeptError> {
         operator: record.operator,
         created_ms: record.created_ms,
         state: state?,
+        name: record.extensions.find(user_extension::NAME).map(|bytes| text(bytes)).transpose()?,
     })
+}
+
+fn text(bytes: &[u8]) -> Result<String, KeptError> {
+    let text = std::str::from_utf8(bytes);
+    text.map(str::to_owned).map_err(|_| KeptError::Unknown("text that is not UTF-8"))
 }
 
 fn user_state(bytes: &[u8]) -> Result<UserState, KeptError> {
@@ -380,7 +386,8 @@ mod tests {
             UserState::Deleted { since_ms: 0, is_handle_free: true },
         ];
         for state in states {
-            let row = UserRow { state, ..UserRow::new(Handle::parse("bob").unwrap(), true, 7) };
+            let name = Some("Bob é".to_owned()).filter(|_| state == UserState::Active);
+            let row = UserRow { state, name, ..UserRow::new(Handle::parse("bob").unwrap(), true, 7) };
             let writes = [Write::User(UserId::new(3), row.clone())];
             let ops = kept(&writes, Lsn::new(1)).unwrap().ops;
             let of = |tree| ops.iter().find(|op| op.tree == tree).unwrap();

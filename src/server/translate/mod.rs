@@ -14,4 +14,4 @@ pub use load::LoadError;
 pub(crate) use load::{item_row, load, policy};
 pub(crate) use meaning::understand;
 pub(crate) use sent::sendable;
-pub(crate) use wire::{answer, code, error, retry_after_ms, role, user};
+pub(crate) use wire::{answer, code, error, name_extension, retry_after_ms, role, user};

@@ -51,8 +51,13 @@ pub(crate) fn user(user: UserId, row: &UserRow) -> UserInfo {
         user,
         handle: row.handle.as_str().to_owned(),
         operator: row.operator,
-        extensions: Extensions(state.into_iter().collect()),
+        extensions: Extensions(name_extension(user_info::NAME, row).into_iter().chain(state).collect()),
     }
+}
+
+/// What a user wants to be called, as an extension of a row.
+pub(crate) fn name_extension(number: u16, row: &UserRow) -> Option<(u16, Bytes)> {
+    row.name.as_ref().map(|name| (number, Bytes::copy_from_slice(name.as_bytes())))
 }
 
 /// The code that says why.

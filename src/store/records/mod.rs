@@ -112,6 +112,8 @@ pub mod member_extension {
 
 /// Extensions of [`UserRecord`].
 pub mod user_extension {
+    /// What they want to be called, UTF-8. Absent: by the handle alone.
+    pub const NAME: u16 = 1;
     /// See [`super::user_state`]: one byte, then since when, ms since 1970, in eight bytes big-endian. Absent: active.
     pub const STATE: u16 = 3;
 }

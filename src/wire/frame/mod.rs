@@ -6,7 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 pub use crate::wire::bounded::{Extensions, Rows};
-pub use crate::wire::part::{DeviceInfo, GroupInfo, MemberInfo, Payload, PushBatch, UserInfo, user_info, user_state};
+pub use crate::wire::part::{
+    DeviceInfo, GroupInfo, MemberInfo, Payload, PushBatch, UserInfo, member_info, user_info, user_state,
+};
 
 /// A frame: its number and its name.
 pub trait Frame: Serialize + for<'a> Deserialize<'a> {

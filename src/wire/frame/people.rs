@@ -3,6 +3,12 @@
 use crate::wire::bounded;
 
 frames! {
+    /// Says what the caller's user wants to be called. Answered by [`super::Done`].
+    60 SetName {
+        /// What; empty: by the handle alone.
+        #[serde(deserialize_with = "bounded::text")]
+        name: String,
+    }
     /// Shuts a user out until they are reactivated: their connections close within 2 s, everything of theirs stays.
     /// Operators only. Answered by [`super::Done`].
     62 DeactivateUser {

@@ -228,3 +228,25 @@ fn a_handle_is_free_within_the_batch_that_frees_it() {
     world.publish();
     device_of(world.enrol(code, "bob"));
 }
+
+#[test]
+fn a_display_name_is_kept_normalised_and_a_change_is_no_item_and_tells_nobody() {
+    let (mut world, _, bob, group) = two();
+    let name = |text: &str| Command::NameUser { by: bob, name: text.to_owned() };
+    let head = world.tables.head(group);
+    let applied = world.run(name(" Zoe\u{308} "));
+    assert_eq!((applied.answer, applied.writes.len(), applied.events.len()), (Answer::Done(None), 1, 0));
+    let user = world.user_of(bob);
+    assert_eq!(world.tables.user(user).unwrap().name.as_deref(), Some("Zo\u{eb}"));
+    assert!(world.run(name("Zo\u{eb}")).writes.is_empty(), "the same name is no change");
+    for odd in ["\u{200b}", " ", "a\u{202e}b", "a\nb"] {
+        assert_eq!(refused(world.answer(name(odd))), Refusal::BadName, "{odd:?}");
+    }
+    assert_eq!(world.tables.user(user).unwrap().name.as_deref(), Some("Zo\u{eb}"));
+    world.answer(name(""));
+    assert_eq!(world.tables.user(user).unwrap().name, None);
+    assert_eq!(world.tables.head(group), head);
+    world.answer(name("Bob"));
+    world.answer(delete(KEY, "bob"));
+    assert_eq!(world.tables.user(user).unwrap().name, None, "what was said of oneself goes with oneself");
+}

@@ -1,6 +1,9 @@
 //! Users with their handles, devices with their keys, invites, and the counters that ids came from.
 
+use bytes::Bytes;
+
 use crate::ids::{DeviceId, UserId};
+use crate::limits::DISPLAY_NAME_BYTES_MAX;
 use crate::store::engine::EngineError;
 use crate::store::keys;
 use crate::store::records::{
@@ -29,6 +32,13 @@ impl Rows<'_, '_> {
             rows.counted_id("last-user", user.value().into(), true, &user.to_string());
             if record.operator && rows.counters.get("operator-existed") != Some(&1) {
                 rows.report.rows(format!("{user} is an operator, but the mark operator-existed is not set"));
+            }
+            let name = record.extensions.find(user_extension::NAME);
+            let is_name = |bytes: &Bytes| {
+                (1..=DISPLAY_NAME_BYTES_MAX).contains(&bytes.len()) && std::str::from_utf8(bytes).is_ok()
+            };
+            if name.is_some_and(|bytes| !is_name(bytes)) {
+                rows.report.rows(format!("{user} wants to be called what is no name"));
             }
             let state = record.extensions.find(user_extension::STATE);
             let number = state.and_then(|bytes| bytes.first()).copied();

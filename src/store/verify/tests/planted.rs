@@ -4,7 +4,7 @@ use super::scene::*;
 use super::*;
 use crate::ids::{ClientSeq, DeviceId, GroupId, UserId};
 use crate::store::records::{
-    InviteRecord, MentionRecord, MessageRecord, OwnRecord, RecalledRecord, message_flag, opens,
+    InviteRecord, MentionRecord, MessageRecord, OwnRecord, RecalledRecord, message_flag, opens, user_extension,
 };
 
 fn planted(ops: Vec<Op>) -> Told {
@@ -198,6 +198,14 @@ fn a_deleted_user_has_no_device_and_no_group_and_a_freed_handle_leads_to_nobody(
     assert_eq!(with([vec![state(2)], back.to_vec()].concat()), ["g1 u2: a member, but deleted"]);
     for odd in [&[][..], &[9, 0, 0, 0, 0, 0, 0, 0, 0], &[1]] {
         assert_eq!(found(vec![bob_in_state(odd)])[0], "u2 is in no state that there is");
+    }
+}
+
+#[test]
+fn a_display_name_is_a_text_of_bounded_length() {
+    assert_eq!(found(vec![bob_with(user_extension::NAME, "Bob é".as_bytes())]), [""; 0]);
+    for odd in [&[][..], b"\xff", &[b'x'; 129]] {
+        assert_eq!(found(vec![bob_with(user_extension::NAME, odd)]), ["u2 wants to be called what is no name"]);
     }
 }
 

@@ -66,7 +66,12 @@ pub(super) fn user(user: UserId, handle: &str, operator: bool) -> Op {
 
 /// bob, in a state: its number, and how long it stands.
 pub(super) fn bob_in_state(state: &[u8]) -> Op {
-    let extensions = Extensions(vec![(user_extension::STATE, Bytes::copy_from_slice(state))]);
+    bob_with(user_extension::STATE, state)
+}
+
+/// bob, with an extension.
+pub(super) fn bob_with(number: u16, bytes: &[u8]) -> Op {
+    let extensions = Extensions(vec![(number, Bytes::copy_from_slice(bytes))]);
     let record = UserRecord { handle: "bob".to_owned(), operator: false, created_ms: 1, extensions };
     put(Tree::Users, keys::user(BOB), record.encode())
 }
