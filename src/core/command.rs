@@ -1,11 +1,11 @@
 //! What can be asked of [`super::state::State`], what it answers, and what else it tells.
 
-use bytes::Bytes;
-
-use crate::core::attached::{Attached, Extent, Wanted};
-use crate::core::rows::{Act, CodeHash, DeviceKey, Handle, Policy, SendHash};
+use crate::core::attached::{Attached, Wanted};
+pub use crate::core::event::Event;
+use crate::core::rows::{CodeHash, DeviceKey, Handle, Policy};
+pub use crate::core::sendable::{SendCommand, Sendable};
 use crate::core::tables::Tables;
-use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
+use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 
 /// Who asks. `State` checks at the moment of decision that a device is still live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -253,55 +253,6 @@ pub enum Storage {
     Closed,
 }
 
-/// A send.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SendCommand {
-    /// Which device.
-    pub device: DeviceId,
-    /// Its number for it.
-    pub seq: ClientSeq,
-    /// The lowest number it still calls unanswered.
-    pub lowest: ClientSeq,
-    /// The group.
-    pub group: GroupId,
-    /// Hash over gid and payload.
-    pub hash: SendHash,
-    /// What is sent; or why it can never be stored, which consumes the number.
-    pub what: Result<Sendable, Refusal>,
-    /// What it needs to know of its target; see [`Command::wanted`].
-    pub attached: Option<Attached>,
-}
-
-impl SendCommand {
-    fn wanted(&self) -> Option<Wanted> {
-        let act = self.what.as_ref().ok()?.act;
-        let of = match act {
-            Act::Says => return None,
-            Act::Edits(_) => Extent::Whole,
-            Act::Recalls(_) => Extent::WithEdits,
-            Act::Reacts(_) => Extent::Head,
-        };
-        act.target().map(|msgid| Wanted { group: self.group, msgid, of })
-    }
-}
-
-/// What a send carries.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Sendable {
-    /// The item kind, as it travels.
-    pub kind: u16,
-    /// What its sender does with it.
-    pub act: Act,
-    /// The sender's tag.
-    pub tag: Tag,
-    /// The body, as it travels.
-    pub body: Bytes,
-    /// The extension list, as it travels, but for what names the target.
-    pub extensions: Vec<(u16, Bytes)>,
-    /// Whom it mentions, as its extensions say.
-    pub mentions: Vec<UserId>,
-}
-
 /// The answer to a command, given once the batch it was decided in is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
@@ -471,55 +422,4 @@ impl Refusal {
             Refusal::WindowFull | Refusal::OutOfTurn | Refusal::SlowDown { .. } | Refusal::StorageFull | Refusal::Busy
         )
     }
-}
-
-/// What a command did that others must be told, once durable. Read the rest from the committed view.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// Items were added: fan them out.
-    Items {
-        /// The group.
-        group: GroupId,
-        /// The first.
-        first: MessageId,
-        /// The last.
-        last: MessageId,
-    },
-    /// A content item was recalled: what of it waits to be written must not be.
-    Recalled(GroupId),
-    /// A user's membership began or ended.
-    Membership {
-        /// The group.
-        group: GroupId,
-        /// Who.
-        user: UserId,
-        /// Whether they are a member now.
-        member: bool,
-        /// The item that says so.
-        msgid: MessageId,
-    },
-    /// A device was enrolled.
-    DeviceAdded(DeviceId),
-    /// A device was revoked: close its connections.
-    DeviceRevoked(DeviceId),
-    /// A user was deactivated: close the connections of all their devices.
-    UserShutOut(UserId),
-    /// Read marks of a user moved: tell the other devices.
-    ReadMarks {
-        /// Whose.
-        user: UserId,
-        /// By which device.
-        by: DeviceId,
-        /// (group, msgid).
-        entries: Vec<(GroupId, MessageId)>,
-    },
-    /// Cursors of a device moved: the listener learns of a skip by another connection.
-    Cursors {
-        /// Which.
-        device: DeviceId,
-        /// (group, msgid).
-        entries: Vec<(GroupId, MessageId)>,
-    },
-    /// The first operator's device exists: the first invite's file can go.
-    OperatorExists,
 }

@@ -7,12 +7,15 @@
 pub mod attached;
 pub mod authorise;
 pub mod command;
+pub mod event;
 pub mod inbox;
 pub mod listener;
 pub mod names;
 pub mod outbox;
 pub mod recalled;
 pub mod rows;
+pub mod sendable;
+pub mod sight;
 pub mod state;
 pub mod tables;
 pub mod visible;

@@ -11,7 +11,8 @@ use tracing::debug;
 
 use crate::clock;
 use crate::core::listener::{Amount, Effect, Fetched, Listener, Moment, Page, Pull, Push, Wanted};
-use crate::core::tables::{Tables, TablesSight};
+use crate::core::sight::TablesSight;
+use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::limits;
 use crate::server::rows::{self, Rows};

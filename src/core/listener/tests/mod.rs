@@ -3,8 +3,8 @@
 mod simulation;
 
 use super::*;
+use crate::core::sight::TablesSight;
 use crate::core::state::tests::{World, m};
-use crate::core::tables::TablesSight;
 use crate::ids::DeviceId;
 use crate::limits::{CREDIT_BYTES_MAX, CREDIT_BYTES_START, CREDIT_ITEMS_MAX, CREDIT_ITEMS_START};
 

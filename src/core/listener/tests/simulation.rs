@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use crate::core::command::{Answer, Command};
 use crate::core::listener::{Amount, Effect, Fetched, Listener, Moment, Offered, Page, Pull, Sight, Wanted};
+use crate::core::sight::TablesSight;
 use crate::core::state::tests::{World, handle, m};
-use crate::core::tables::TablesSight;
 use crate::ids::{DeviceId, GroupId, MessageId};
 use crate::limits::ACK_DELAY_MS_MAX;
 
