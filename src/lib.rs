@@ -63,6 +63,7 @@
 //!    never passes an item that its device was not given ([`core::listener`]).
 //! 6. What a member sees is a set of intervals, by every road: pages, pushes, lists and counts ask
 //!    [`core::tables::Tables`].
+//!    An edit is seen where it and what it edits are; what was recalled is seen nowhere ([`core::recalled`]).
 //! 7. Every queue is bounded and says what full means: a stream is not read on, a commit waits, or the head is told in
 //!    place of items. Nobody waits for a slow peer.
 //! 8. Of the log only an unsynced last frame is ever cut; anything else that does not fit is a named error that leaves
@@ -104,6 +105,10 @@
 //!   leaves, removals and revocations go on from a reserve; below another nothing is taken, because a flush of the index
 //!   that fails for want of room would cost the index. The operator is warned well before. A ballast of 8 MB keeps room
 //!   for a start where another program fills the disk. All of it is over by itself once there is room.
+//! - **What was said is read before the writer sees the command.** `core::state` holds no items, and the writer must not wait
+//!   for a disk. So a reader thread reads what an edit, recall or reaction is about, in the order of its stream, and
+//!   attaches it; the writer reads again only what turned out to be outdated, which was in memory a moment ago
+//!   ([`core::attached`]).
 //! - **A batch without writes needs no frame.** Resends and refusals change nothing, and everything that they answer
 //!   was durable before.
 //! - **Acks ride in the next frame.** Those that come while a frame is synced share one, the highest of each device and

@@ -9,7 +9,8 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::exit::Exit;
 use crate::cli::{
-    devices, group, invite, join, outbox, pull, rebuild, send, serve, skip, status, tail, user, users, verify,
+    devices, edit, group, invite, join, outbox, pull, react, rebuild, recall, reply, send, serve, skip, status, tail,
+    user, users, verify,
 };
 
 /// Group messaging for small self-hosted teams.
@@ -132,6 +133,18 @@ pub enum Command {
     /// Send a message, or one for each line of stdin
     #[command(after_long_help = send::HELP)]
     Send(send::SendArgs),
+    /// Put another text in place of a message of yours
+    #[command(after_long_help = edit::HELP)]
+    Edit(edit::EditArgs),
+    /// Take a message back
+    #[command(after_long_help = recall::HELP)]
+    Recall(recall::RecallArgs),
+    /// Answer a message
+    #[command(after_long_help = reply::HELP)]
+    Reply(reply::ReplyArgs),
+    /// React to a message
+    #[command(after_long_help = react::HELP)]
+    React(react::ReactArgs),
     /// What is still to be sent
     #[command(subcommand)]
     Outbox(outbox::OutboxCommand),

@@ -7,6 +7,7 @@
 pub mod args;
 pub mod context;
 pub mod devices;
+pub mod edit;
 pub mod exit;
 pub mod group;
 pub mod input;
@@ -19,11 +20,15 @@ pub mod outbox;
 pub mod output;
 pub mod printer;
 pub mod pull;
+pub mod react;
 pub mod rebuild;
+pub mod recall;
 pub mod render;
+pub mod reply;
 pub mod send;
 pub mod serve;
 pub mod skip;
+pub mod standing;
 pub mod status;
 pub mod stream;
 pub mod tail;
@@ -85,7 +90,11 @@ fn log(context: &Context) -> Result<(), CliError> {
 }
 
 async fn dispatch(context: &Context, command: &Command) -> Result<Exit, CliError> {
-    if matches!(command, Command::Serve(_) | Command::Send(_) | Command::Tail(_) | Command::Verify(_)) {
+    let says = matches!(
+        command,
+        Command::Send(_) | Command::Edit(_) | Command::Recall(_) | Command::Reply(_) | Command::React(_)
+    );
+    if says || matches!(command, Command::Serve(_) | Command::Tail(_) | Command::Verify(_)) {
         // These decide for themselves what ending early means.
         return act(context, command).await;
     }
@@ -109,6 +118,10 @@ async fn act(context: &Context, command: &Command) -> Result<Exit, CliError> {
         Command::Invite(args) => invite::run(context, args).await,
         Command::Devices(command) => devices::run(context, command).await,
         Command::Group(command) => group::run(context, command).await,
+        Command::Edit(args) => edit::run(context, args).await,
+        Command::Recall(args) => recall::run(context, args).await,
+        Command::Reply(args) => reply::run(context, args).await,
+        Command::React(args) => react::run(context, args).await,
         Command::Outbox(command) => outbox::run(context, command).await,
         Command::Skip(args) => skip::run(context, args).await,
         Command::Pull(args) => pull::run(context, args).await,

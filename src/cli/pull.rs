@@ -5,17 +5,22 @@ use clap::Args;
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::render::{self, Form};
-use crate::client::{Client, Item, Page};
+use crate::cli::standing;
+use crate::client::{Client, Conversation, Item, Page};
 use crate::clock;
-use crate::ids::{GroupId, MessageId};
+use crate::ids::{GroupId, MessageId, UserId};
 use crate::limits::PAGE_ITEMS_MAX;
 
 /// Examples, after the options.
 pub const HELP: &str = "\
 It prints one item a line, oldest first: msgid, time, who, text. Without an option it prints everything you may see.
 
+With --folded it prints the messages as they stand instead: each with its last edit, without what was recalled, with \
+counts of reactions and who reacted.
+
   gaggle pull team --last 20
   gaggle pull team --after 1200 --limit 100
+  gaggle pull team --folded
   gaggle --json pull team > team.jsonl";
 
 /// What `pull` takes.
@@ -32,6 +37,9 @@ pub struct PullArgs {
     /// At most N items
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: Option<u64>,
+    /// The messages as they stand, with edits and reactions folded into them
+    #[arg(long, conflicts_with_all = ["after", "last", "limit"])]
+    pub folded: bool,
 }
 
 /// Prints the items asked for.
@@ -42,6 +50,7 @@ pub async fn run(context: &Context, args: &PullArgs) -> Result<Exit, CliError> {
     let (profile, client) = context.member().await?;
     let group = context::group(&client, &profile, &args.group).await?;
     let printed = match args.last {
+        _ if args.folded => folded(context, &client, group).await,
         Some(count) => last(context, &client, group, count, args.limit).await,
         None => {
             let after = MessageId::new(args.after.unwrap_or(0).min(MessageId::MAX.value()));
@@ -75,6 +84,27 @@ pub async fn from(
         after = page.covered_to;
     }
     Ok(())
+}
+
+/// Prints every message as it stands.
+async fn folded(context: &Context, client: &Client, group: GroupId) -> Result<(), CliError> {
+    let all = between(client, group, MessageId::ZERO, MessageId::MAX).await?;
+    let mut conversation = Conversation::new();
+    all.items.iter().for_each(|item| conversation.take(item));
+    let messages: Vec<_> = conversation.messages().collect();
+    let names = names(client, messages.iter().flat_map(standing::mentioned)).await?;
+    let form = Form { json: context.output.is_json(), label: None, now_ms: clock::now_ms() };
+    let lines: Result<String, CliError> =
+        messages.iter().map(|message| standing::message(group, message, &names, form)).collect();
+    context.output.raw(lines?.as_bytes())
+}
+
+/// What these users are called.
+async fn names(client: &Client, users: impl Iterator<Item = UserId>) -> Result<render::Names, CliError> {
+    let mut users: Vec<_> = users.collect();
+    users.sort_unstable();
+    users.dedup();
+    if users.is_empty() { Ok(render::Names::new()) } else { Ok(client.names(&users).await?) }
 }
 
 /// Prints the newest items. What lies between the stays of a member is invisible, so that the distance to go back is
@@ -127,10 +157,7 @@ async fn between(client: &Client, group: GroupId, after: MessageId, end: Message
 }
 
 async fn print(context: &Context, client: &Client, group: GroupId, page: &Page) -> Result<(), CliError> {
-    let mut users: Vec<_> = page.items.iter().flat_map(render::mentioned).collect();
-    users.sort_unstable();
-    users.dedup();
-    let names = if users.is_empty() { render::Names::new() } else { client.names(&users).await? };
+    let names = names(client, page.items.iter().flat_map(render::mentioned)).await?;
     let form = Form { json: context.output.is_json(), label: None, now_ms: clock::now_ms() };
     let mut gone = page.gone.iter().peekable();
     let mut lines = String::new();

@@ -56,6 +56,17 @@ struct ItemJson<'a> {
     body_base64: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     edited_by: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reply_to: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    mentions: Vec<String>,
+    /// The message that this is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reaction: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    removed: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     seen_before: bool,
 }
@@ -76,9 +87,15 @@ pub fn mentioned(item: &Item) -> impl Iterator<Item = UserId> {
         Content::Joined(user) | Content::Left(user) | Content::Removed(user) | Content::RoleChanged(user, _) => {
             Some(*user)
         }
-        Content::Text(_) | Content::Created(_) | Content::Renamed(_) | Content::Hidden | Content::Unsupported(_) => {
-            None
-        }
+        Content::Text(_)
+        | Content::Recalled { .. }
+        | Content::Edit { .. }
+        | Content::Recall(_)
+        | Content::Reaction { .. }
+        | Content::Created(_)
+        | Content::Renamed(_)
+        | Content::Hidden
+        | Content::Unsupported(_) => None,
     };
     std::iter::once(item.author).chain(other).filter(|user| *user != UserId::ZERO)
 }
@@ -110,10 +127,24 @@ fn text(item: &Item, seen_before: bool, names: &Names, form: Form<'_>) -> String
     } else {
         format!(" (edited by {})", item.edited_by.value())
     };
-    let said = if let Content::Text(body) = &item.content {
-        format!("{}:{again}{edited} {}", who(item.author, names), visible::lines(body.as_bytes()))
-    } else {
-        format!("*{again} {}", happened(item, names))
+    let reply = item.reply_to.map_or_else(String::new, |msgid| format!(" (to {})", msgid.value()));
+    let author = || who(item.author, names);
+    let said = match &item.content {
+        Content::Text(body) => format!("{}:{again}{edited}{reply} {}", author(), visible::lines(body.as_bytes())),
+        Content::Edit { target, text } => {
+            format!("*{again} {} edited {}: {}", author(), target.value(), visible::lines(text.as_bytes()))
+        }
+        Content::Recalled { .. }
+        | Content::Recall(_)
+        | Content::Reaction { .. }
+        | Content::Created(_)
+        | Content::Joined(_)
+        | Content::Left(_)
+        | Content::Removed(_)
+        | Content::Renamed(_)
+        | Content::RoleChanged(..)
+        | Content::Hidden
+        | Content::Unsupported(_) => format!("*{again} {}", happened(item, names)),
     };
     format!("{}{} {} {said}\n", label(form), item.msgid.value(), when::short(item.time_ms, form.now_ms))
 }
@@ -127,10 +158,34 @@ fn json(item: &Item, seen_before: bool, names: &Names) -> Result<String, CliErro
         Content::Joined(user) | Content::Left(user) | Content::Removed(user) => (Some(*user), None, None),
         Content::RoleChanged(user, role) => (Some(*user), None, Some(role.name())),
         Content::Created(name) | Content::Renamed(name) => (None, Some(name.as_str()), None),
-        Content::Text(_) | Content::Hidden | Content::Unsupported(_) => (None, None, None),
+        Content::Text(_)
+        | Content::Recalled { .. }
+        | Content::Edit { .. }
+        | Content::Recall(_)
+        | Content::Reaction { .. }
+        | Content::Hidden
+        | Content::Unsupported(_) => (None, None, None),
+    };
+    let (target, reaction, removed) = match &item.content {
+        Content::Edit { target, .. } | Content::Recall(target) => (Some(target.value()), None, false),
+        Content::Reaction { target, reaction, removed } => (Some(target.value()), Some(reaction.as_str()), *removed),
+        Content::Text(_)
+        | Content::Recalled { .. }
+        | Content::Created(_)
+        | Content::Joined(_)
+        | Content::Left(_)
+        | Content::Removed(_)
+        | Content::Renamed(_)
+        | Content::RoleChanged(..)
+        | Content::Hidden
+        | Content::Unsupported(_) => (None, None, false),
     };
     let unsupported = if let Content::Unsupported(body) = &item.content { Some(STANDARD.encode(body)) } else { None };
-    let text = if let Content::Text(body) = &item.content { body.clone() } else { happened(item, names) };
+    let text = if let Content::Text(text) | Content::Edit { text, .. } = &item.content {
+        text.clone()
+    } else {
+        happened(item, names)
+    };
     let author = Some(item.author).filter(|author| *author != UserId::ZERO);
     let handle = |user: Option<UserId>| user.and_then(|user| names.get(&user)).map(String::as_str);
     json_line(&ItemJson {
@@ -148,6 +203,11 @@ fn json(item: &Item, seen_before: bool, names: &Names) -> Result<String, CliErro
         kind_number: unsupported.is_some().then_some(item.kind),
         body_base64: unsupported,
         edited_by: Some(item.edited_by.value()).filter(|edit| *edit > 0),
+        reply_to: item.reply_to.map(MessageId::value),
+        mentions: item.mentions.iter().map(ToString::to_string).collect(),
+        target,
+        reaction,
+        removed,
         seen_before,
     })
 }
@@ -156,6 +216,10 @@ fn json(item: &Item, seen_before: bool, names: &Names) -> Result<String, CliErro
 const fn kind_name(content: &Content) -> &'static str {
     match content {
         Content::Text(_) => "text",
+        Content::Recalled { .. } => "recalled",
+        Content::Edit { .. } => "edit",
+        Content::Recall(_) => "recall",
+        Content::Reaction { .. } => "reaction",
         Content::Created(_) => "created",
         Content::Joined(_) => "joined",
         Content::Left(_) => "left",
@@ -167,11 +231,18 @@ const fn kind_name(content: &Content) -> &'static str {
     }
 }
 
-/// What happened, in words; empty for a text, which speaks for itself.
+/// What happened, in words; empty for texts, which speak for themselves.
 fn happened(item: &Item, names: &Names) -> String {
     let author = who(item.author, names);
     match &item.content {
-        Content::Text(_) => String::new(),
+        Content::Text(_) | Content::Edit { .. } => String::new(),
+        Content::Recalled { edit: false } => format!("what {author} said was recalled"),
+        Content::Recalled { edit: true } => format!("an edit by {author}, of what was recalled"),
+        Content::Recall(target) => format!("{author} recalled {}", target.value()),
+        Content::Reaction { target, reaction, removed } => {
+            let how = if *removed { "took back a reaction to" } else { "reacted to" };
+            format!("{author} {how} {}: {}", target.value(), visible::name(reaction))
+        }
         Content::Created(name) => format!("{author} made the group \"{}\"", visible::name(name)),
         Content::Joined(user) if *user == item.author => format!("{author} joined"),
         Content::Joined(user) => format!("{} joined, added by {author}", who(*user, names)),
@@ -229,6 +300,8 @@ mod tests {
             author: UserId::new(1),
             time_ms: NOON_MS,
             edited_by: MessageId::ZERO,
+            reply_to: None,
+            mentions: Vec::new(),
             content,
         }
     }
@@ -270,6 +343,30 @@ mod tests {
         assert_eq!(shown, "42 12:04 * bob was removed: the user was deleted\n");
         assert_eq!(line(Content::Renamed("a\nb".to_owned())), "42 12:04 * alice renamed the group to \"a\\nb\"\n");
         assert_eq!(line(Content::RoleChanged(UserId::new(2), Role::Admin)), "42 12:04 * alice made bob an admin\n");
+    }
+
+    #[test]
+    fn edits_recalls_reactions_and_replies_name_what_they_are_about() {
+        let target = MessageId::new(40);
+        assert_eq!(line(Content::Edit { target, text: "a\nb".to_owned() }), "42 12:04 * alice edited 40: a\n    | b\n");
+        assert_eq!(line(Content::Recall(target)), "42 12:04 * alice recalled 40\n");
+        let reaction = |removed| Content::Reaction { target, reaction: "👍".to_owned(), removed };
+        assert_eq!(line(reaction(false)), "42 12:04 * alice reacted to 40: 👍\n");
+        assert_eq!(line(reaction(true)), "42 12:04 * alice took back a reaction to 40: 👍\n");
+        assert_eq!(line(Content::Recalled { edit: false }), "42 12:04 * what alice said was recalled\n");
+        let reply =
+            Item { reply_to: Some(target), mentions: vec![UserId::new(2)], ..made(Content::Text("yes".to_owned())) };
+        let form = Form { json: false, label: None, now_ms: NOON_MS };
+        assert_eq!(item(&reply, false, &names(), form).unwrap(), "42 12:04 alice: (to 40) yes\n");
+        let form = Form { json: true, ..form };
+        let json: serde_json::Value = serde_json::from_str(&item(&reply, false, &names(), form).unwrap()).unwrap();
+        assert_eq!((&json["reply_to"], &json["mentions"][0], &json["text"]), (&40.into(), &"u2".into(), &"yes".into()));
+        let json = parsed(reaction(true));
+        assert_eq!((&json["kind"], &json["target"]), (&"reaction".into(), &40.into()));
+        assert_eq!((&json["reaction"], &json["removed"]), (&"👍".into(), &true.into()));
+        let json = parsed(Content::Edit { target, text: "new".to_owned() });
+        assert_eq!((&json["kind"], &json["text"]), (&"edit".into(), &"new".into()));
+        assert_eq!(parsed(Content::Recalled { edit: false })["kind"], "recalled");
     }
 
     #[test]

@@ -8,10 +8,10 @@ use tokio::task::JoinHandle;
 
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::{input, interrupt, output, stream, trouble};
-use crate::client::{Client, OutboxError, Outcome, Profile};
+use crate::cli::{input, interrupt, output, stream, trouble, visible};
+use crate::client::{Client, OutboxError, Outcome, Profile, Say};
 use crate::clock;
-use crate::ids::{ClientSeq, GroupId};
+use crate::ids::{ClientSeq, GroupId, UserId};
 use crate::limits::BODY_BYTES_MAX;
 use crate::wire::code::Code;
 
@@ -32,6 +32,7 @@ printed in the order of the lines. Text must be UTF-8, 64 KiB at most. A text th
   gaggle send team \"hello, everybody\"
   tail -f /var/log/app.log | gaggle send g7 -
   git log -1 -p | gaggle send team --whole
+  gaggle send team \"bob, have a look\" --mention bob
   gaggle send team -- \"- a list\"";
 
 /// What `send` takes.
@@ -44,6 +45,9 @@ pub struct SendArgs {
     /// All of stdin is one message
     #[arg(long)]
     pub whole: bool,
+    /// Mention a member of the group; several times for several
+    #[arg(long, value_name = "HANDLE")]
+    pub mention: Vec<String>,
     /// Do not queue: where the server cannot be reached, nothing is kept for later
     #[arg(long)]
     pub no_queue: bool,
@@ -125,12 +129,64 @@ pub async fn run(context: &Context, args: &SendArgs) -> Result<Exit, CliError> {
     let sender = Sender { context, profile: &profile, client: &client, group, queues: !args.no_queue };
     match source {
         Source::One(text) => {
-            let patience = Duration::from_millis(UNREACHABLE_MS_MAX);
-            let spent = clock::monotonic().saturating_duration_since(begun);
-            sender.one(&text, patience.saturating_sub(spent)).await
+            let mentions = mentioned(&client, group, &args.mention).await?;
+            sender.one(&Say::Text { text, reply_to: None, mentions }, patience(begun)).await
         }
-        Source::Lines => stream::run(&sender).await,
+        Source::Lines if args.mention.is_empty() => stream::run(&sender).await,
+        Source::Lines => Err(CliError::failed("--mention is of one message, but each line of stdin is one")
+            .advise("--whole makes one of all of them")),
     }
+}
+
+/// Says one thing about an earlier message, and its msgid; what can't be said now is queued.
+///
+/// # Errors
+/// As [`run`].
+pub async fn about(context: &Context, group: &str, what: &Say, mention: &[String]) -> Result<Exit, CliError> {
+    let begun = clock::monotonic();
+    let (profile, client) = context.member().await?;
+    let group = context::group_or_known(&client, &profile, group, context.output).await?;
+    let sender = Sender { context, profile: &profile, client: &client, group, queues: true };
+    let mut what = what.clone();
+    if let Say::Text { mentions, .. } = &mut what {
+        *mentions = mentioned(&client, group, mention).await?;
+    }
+    sender.one(&what, patience(begun)).await
+}
+
+/// The text of an argument, or with - all of stdin.
+///
+/// # Errors
+/// Where stdin is no text, or it is empty.
+pub fn text(given: &str) -> Result<String, CliError> {
+    let text = if given == "-" { input::whole(BODY_BYTES_MAX)? } else { given.to_owned() };
+    if text.is_empty() {
+        return Err(CliError::failed("there is nothing to send: the message is empty"));
+    }
+    Ok(text)
+}
+
+/// For how long an answer is still waited for.
+fn patience(begun: std::time::Instant) -> Duration {
+    let spent = clock::monotonic().saturating_duration_since(begun);
+    Duration::from_millis(UNREACHABLE_MS_MAX).saturating_sub(spent)
+}
+
+/// The members of these handles.
+async fn mentioned(client: &Client, group: GroupId, handles: &[String]) -> Result<Vec<UserId>, CliError> {
+    if handles.is_empty() {
+        return Ok(Vec::new());
+    }
+    let members = client.members(group).await?;
+    let find = |handle: &String| {
+        let named = handle.trim_start_matches('@').to_ascii_lowercase();
+        let found = members.iter().find(|member| member.handle == named).map(|member| member.user);
+        found.ok_or_else(|| {
+            CliError::refused(format!("{} is not in the group", visible::name(handle)))
+                .advise("gaggle group members GROUP shows who is")
+        })
+    };
+    handles.iter().map(find).collect()
 }
 
 /// What there is to send. A whole message is read before anything is connected.
@@ -203,8 +259,8 @@ pub struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    async fn one(&self, text: &str, patience: Duration) -> Result<Exit, CliError> {
-        let seq = self.client.queue(self.group, text).await?;
+    async fn one(&self, what: &Say, patience: Duration) -> Result<Exit, CliError> {
+        let seq = self.client.say(self.group, what).await?;
         let waiting = Waiting { seq, line: None };
         tokio::select! {
             outcome = self.client.outcome_within(seq, patience) => match outcome? {

@@ -131,7 +131,7 @@ impl Stream<'_> {
                 let asked = Asked::of(self.sender.client, Waiting { seq, line: Some(number) });
                 queued.send(asked).await.is_ok()
             }
-            Err(error @ OutboxError::TooLarge { .. }) => {
+            Err(error @ (OutboxError::TooLarge { .. } | OutboxError::Unsayable)) => {
                 self.complain(CliError::from(error).at(&format!("line {number}: ")));
                 true
             }

@@ -233,6 +233,7 @@ impl From<OutboxError> for CliError {
     fn from(error: OutboxError) -> CliError {
         let advice = match &error {
             OutboxError::TooLarge { .. } => "send it in parts",
+            OutboxError::Unsayable => "a msgid is a number above 0, and a reaction an emoji or a word",
             OutboxError::Full { .. } => "gaggle outbox flush sends what waits, gaggle outbox drop --all withdraws it",
             OutboxError::Attempted(_) => "it may be on the server already: gaggle outbox flush asks",
             OutboxError::Absent(_) => "gaggle outbox list shows what is there",

@@ -309,6 +309,13 @@ pub enum OutboxError {
         /// What is allowed.
         max: usize,
     },
+    /// No server would take it: it names no message, mentions too many, or is no reaction.
+    #[error(
+        "this cannot be said: a reaction is 1 to {} bytes, and at most {} users are mentioned",
+        crate::limits::REACTION_BYTES_MAX,
+        crate::limits::MENTIONS_MAX
+    )]
+    Unsayable,
     /// The outbox has as much as it may hold.
     #[error("the outbox holds {entries} messages, more do not fit")]
     Full {
@@ -337,7 +344,10 @@ impl OutboxError {
     #[must_use]
     pub const fn failure(&self) -> Failure {
         match self {
-            OutboxError::TooLarge { .. } | OutboxError::Attempted(_) | OutboxError::Absent(_) => Failure::Refused,
+            OutboxError::TooLarge { .. }
+            | OutboxError::Unsayable
+            | OutboxError::Attempted(_)
+            | OutboxError::Absent(_) => Failure::Refused,
             OutboxError::Full { .. } | OutboxError::Closed => Failure::Temporary,
             OutboxError::Ended(error) => error.failure(),
             OutboxError::Profile(error) => error.failure(),

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -21,6 +20,7 @@ use crate::client::outbox_file::holder;
 use crate::client::profile::{Begun, Profile};
 use crate::client::quic::Quic;
 use crate::client::receiving::{Begin, Receiving};
+use crate::client::say::Say;
 use crate::client::sending::{Queue, Sending};
 use crate::client::types::{Account, OutboxEntry, Outcome, Position, Session};
 use crate::client::{chance, connect};
@@ -28,8 +28,6 @@ use crate::clock;
 use crate::ids::{ClientSeq, GroupId, Tag, UserId};
 use crate::limits::BODY_BYTES_MAX;
 use crate::wire::code::Class;
-use crate::wire::frame::{Extensions, Payload};
-use crate::wire::item::kind;
 use crate::wire::link::Link;
 
 const LISTEN_LOCK: &str = "listen.lock";
@@ -190,10 +188,18 @@ impl Client {
     /// # Errors
     /// Where it was not put there.
     pub async fn queue(&self, group: GroupId, text: &str) -> Result<ClientSeq, OutboxError> {
+        self.say(group, &Say::text(text)).await
+    }
+
+    /// As [`Client::queue`], of whatever can be said: a reply, an edit, a recall, a reaction.
+    ///
+    /// # Errors
+    /// Where it was not put into the outbox.
+    pub async fn say(&self, group: GroupId, what: &Say) -> Result<ClientSeq, OutboxError> {
         let known = self.inner.seen.borrow().live.as_ref().map(|live| live.session.body_bytes_max);
         let max = known.unwrap_or(BODY_BYTES_MAX).min(BODY_BYTES_MAX);
         let tag = Tag::new(chance::bytes()?);
-        let payload = text_payload(text, tag, max)?;
+        let payload = what.payload(tag, max)?;
         let (reply, answer) = oneshot::channel();
         self.command(Command::Queue(Queue { group, tag, payload, reply })).await?;
         answer.await.map_err(|_| OutboxError::Closed)?
@@ -377,15 +383,4 @@ pub(super) fn listening(
     let begin = Begin { files, file, lock, subscription: what, me, events: given, acks: acked, taken, from, lost };
     parts.receiving = Some(Receiving::new(begin)?);
     Ok((parts, outlet))
-}
-
-/// The encoded text of a message.
-pub(super) fn text_payload(text: &str, tag: Tag, max: usize) -> Result<Bytes, OutboxError> {
-    let too_large = || OutboxError::TooLarge { bytes: text.len(), max };
-    if text.len() > max {
-        return Err(too_large());
-    }
-    let body = Bytes::copy_from_slice(text.as_bytes());
-    let payload = Payload { kind: kind::TEXT, tag, body, extensions: Extensions::default() };
-    payload.encode().map_err(|_| too_large())
 }

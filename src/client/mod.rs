@@ -22,6 +22,13 @@
 //! Acknowledgements are also the brake: who does not read, or does not acknowledge, is sent no more than a bounded
 //! amount, and costs nobody anything.
 //!
+//! # What was said, and what became of it
+//!
+//! Edits, recalls and reactions are items like any other ([`Content`]), so that every device learns of them by its cursor,
+//! however long ago it got the message. [`Conversation`] folds items into messages as they stand; [`Client::say`] makes
+//! them. What was recalled is gone from the server; a device that got it before forgets it when the recall comes, which is
+//! the application's to do with what it keeps.
+//!
 //! # Failures
 //!
 //! Each operation has its own error; each error has a `failure()`, which says whether it was refused for good, is broken
@@ -93,6 +100,7 @@ mod answer;
 mod backoff;
 mod chance;
 mod connect;
+mod conversation;
 mod engine;
 mod error;
 mod event;
@@ -112,6 +120,7 @@ mod profile;
 mod quic;
 mod receiving;
 mod requests;
+mod say;
 mod sending;
 #[cfg(feature = "proof")]
 pub mod stepped;
@@ -120,11 +129,13 @@ mod tls;
 mod types;
 mod waiters;
 
+pub use conversation::{Conversation, Message, Standing};
 pub use error::{ConnectError, EnrolError, Failure, ListenError, OutboxError, ProfileError, Refusal, RequestError};
 pub use event::{Event, Received, Subscription};
 pub use handle::{Client, Listener};
 pub use options::ClientOptions;
 pub use profile::Profile;
+pub use say::Say;
 pub use types::{
     Account, Content, Device, EntryState, Group, History, Invite, Item, Member, OutboxEntry, Outcome, Page, Position,
     Role, Session, Status, User, UserState,

@@ -25,6 +25,7 @@ use crate::ids::{GroupId, MessageId, Tag, UserId};
 use crate::limits::{INBOX_WAITING_BYTES_MAX, INBOX_WAITING_ITEMS_MAX, LISTENER_NOTICES_MAX};
 use crate::wire::frame::{Ack, Extensions, GroupList, Push, Subscribe};
 use crate::wire::item::{self, SystemBody as _, kind};
+use crate::wire::said::{self, extension};
 use crate::wire::{WireError, row};
 
 /// One's own items among what came: (group, tag, msgid, time).
@@ -396,14 +397,28 @@ fn read_row(bytes: &Bytes) -> Result<Item, WireError> {
 
 /// A row as an application sees it.
 pub(super) fn read_item(row: &row::Row) -> Result<Item, WireError> {
-    let item::Item { gid, msgid, kind, flags: _, author, time_ms, tag: _, body, extensions: _ } = row.decode_item()?;
-    let content = content(kind, &body).unwrap_or(Content::Unsupported(body));
-    Ok(Item { group: gid, msgid, kind, author, time_ms, edited_by: row.edited_by, content })
+    let item = row.decode_item()?;
+    let content = content(&item);
+    let item::Item { gid, msgid, kind, author, time_ms, body, extensions, .. } = item;
+    // What else stands in extensions that are not as they should be is not for this version.
+    let reply_to = said::msgid_in(&extensions, extension::REPLY_TO).ok().flatten();
+    let mentions = said::mentions_in(&extensions).unwrap_or_default();
+    let (edited_by, content) = (row.edited_by, content.unwrap_or(Content::Unsupported(body)));
+    Ok(Item { group: gid, msgid, kind, author, time_ms, edited_by, reply_to, mentions, content })
 }
 
-fn content(kind: u16, body: &Bytes) -> Option<Content> {
-    Some(match kind {
-        kind::TEXT => Content::Text(String::from_utf8(body.to_vec()).ok()?),
+fn content(item: &item::Item) -> Option<Content> {
+    let body = &item.body;
+    let text = || String::from_utf8(body.to_vec()).ok();
+    Some(match item.kind {
+        kind::TEXT | kind::EDIT if item.is_recalled() => Content::Recalled { edit: item.kind == kind::EDIT },
+        kind::TEXT => Content::Text(text()?),
+        kind::EDIT => Content::Edit { target: item.target()?, text: text()? },
+        kind::RECALL => Content::Recall(item.target()?),
+        kind::REACTION => {
+            let removed = item.extensions.0.iter().any(|(number, _)| *number == extension::REMOVES);
+            Content::Reaction { target: item.target()?, reaction: text()?, removed }
+        }
         kind::CREATED => Content::Created(item::Created::decode(body).ok()?.name),
         kind::JOINED => Content::Joined(item::Joined::decode(body).ok()?.user),
         kind::LEFT => Content::Left(item::Left::decode(body).ok()?.user),

@@ -59,6 +59,10 @@ pub struct Item {
     pub time_ms: u64,
     /// Its newest edit that one may see; zero: none.
     pub edited_by: MessageId,
+    /// The message that it answers.
+    pub reply_to: Option<MessageId>,
+    /// Who is mentioned in it.
+    pub mentions: Vec<UserId>,
     /// What it says.
     pub content: Content,
 }
@@ -68,6 +72,29 @@ pub struct Item {
 pub enum Content {
     /// A message.
     Text(String),
+    /// A message, or an edit of one, that was recalled: what it said is gone.
+    Recalled {
+        /// Whether it was an edit.
+        edit: bool,
+    },
+    /// The author puts this text in place of an earlier message of theirs.
+    Edit {
+        /// Which.
+        target: MessageId,
+        /// What it says now.
+        text: String,
+    },
+    /// This message is taken back: forget what it said, and what its edits did.
+    Recall(MessageId),
+    /// The author reacts to a message, or takes that back.
+    Reaction {
+        /// Which.
+        target: MessageId,
+        /// The reaction.
+        reaction: String,
+        /// Whether it is taken back.
+        removed: bool,
+    },
     /// The group was made by the author, under this name.
     Created(String),
     /// This user joined; the author added them.
@@ -96,6 +123,10 @@ impl fmt::Debug for Content {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Content::Text(text) => write!(out, "Text({} bytes)", text.len()),
+            Content::Recalled { .. } => out.write_str("Recalled"),
+            Content::Edit { target, text } => write!(out, "Edit({target}, {} bytes)", text.len()),
+            Content::Recall(target) => write!(out, "Recall({target})"),
+            Content::Reaction { target, removed, .. } => write!(out, "Reaction({target}, removed: {removed})"),
             Content::Created(_) => out.write_str("Created(..)"),
             Content::Joined(user) => write!(out, "Joined({user})"),
             Content::Left(user) => write!(out, "Left({user})"),

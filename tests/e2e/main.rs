@@ -33,6 +33,7 @@ mod raw;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod relay;
 mod replay;
+mod said;
 mod sends;
 mod shell;
 mod terminal;

@@ -35,10 +35,11 @@ use crate::client::engine::{Command, Engine, LAST_ACKS, Parts, Seen};
 use crate::client::error::{ConnectError, ListenError, OutboxError};
 use crate::client::event::{Event, Subscription};
 use crate::client::files::Files;
-use crate::client::handle::{Outlet, listening, parts, text_payload};
+use crate::client::handle::{Outlet, listening, parts};
 use crate::client::net::NetEvent;
 use crate::client::options::ClientOptions;
 use crate::client::profile::Profile;
+use crate::client::say::Say;
 use crate::client::sending::Queue;
 use crate::client::types::{Outcome, Position};
 use crate::clock;
@@ -115,7 +116,7 @@ impl Process {
     /// # Errors
     /// As [`super::Client::queue`].
     pub fn queue(&mut self, group: GroupId, tag: Tag, text: &str) -> Result<ClientSeq, OutboxError> {
-        let payload = text_payload(text, tag, BODY_BYTES_MAX)?;
+        let payload = Say::text(text).payload(tag, BODY_BYTES_MAX)?;
         let (reply, mut answer) = oneshot::channel();
         self.obey(Command::Queue(Queue { group, tag, payload, reply }));
         answer.try_recv().unwrap_or(Err(OutboxError::Closed))
