@@ -157,6 +157,15 @@ pub const CONNECTION_RECEIVE_BYTES_MAX: u32 = 256 * 1024;
 pub const CONNECTION_SEND_BYTES_MAX: u64 = 512 * 1024;
 /// Bytes of datagrams on the way, either side: they are small, and the newest is worth the most.
 pub const DATAGRAM_BYTES_MAX: usize = 16 * 1024;
+/// Connections that one datagram about somebody goes to, and members of a group beyond which none goes out at all: as
+/// many as see one another on a screen, and what a person who types may cost a server a second.
+pub const DATAGRAM_TOLD_MAX: usize = 1_024;
+/// Groups whose members are told that somebody is there, or gone.
+pub const PRESENCE_GROUPS_MAX: usize = 256;
+/// Somebody whose last listener has gone still counts as there for so long, in ms: a change of networks takes less.
+pub const PRESENCE_GRACE_MS: u64 = 3_000;
+/// That somebody types is told this often at most, in ms; what comes in between is dropped.
+pub const TYPING_PAUSE_MS: u64 = 1_000;
 /// Size of the UDP socket buffers, in bytes (measured: six times the fan-out of the default).
 pub const UDP_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 

@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::cli::exit::Exit;
 use crate::cli::{
     devices, edit, group, invite, join, outbox, pull, react, rebuild, recall, reply, send, serve, skip, status, tail,
-    user, users, verify,
+    user, users, verify, who,
 };
 
 /// Group messaging for small self-hosted teams.
@@ -157,6 +157,9 @@ pub enum Command {
     /// Look at messages, new or old, without marking any as seen
     #[command(after_long_help = pull::HELP)]
     Pull(pull::PullArgs),
+    /// List who of a group is there now
+    #[command(after_long_help = who::HELP)]
+    Who(who::WhoArgs),
     /// List the users of the server
     #[command(after_long_help = users::HELP)]
     Users(users::UsersArgs),

@@ -38,6 +38,7 @@ pub mod users;
 pub mod verify;
 pub mod visible;
 pub mod when;
+pub mod who;
 
 use std::ffi::OsString;
 
@@ -125,6 +126,7 @@ async fn act(context: &Context, command: &Command) -> Result<Exit, CliError> {
         Command::Outbox(command) => outbox::run(context, command).await,
         Command::Skip(args) => skip::run(context, args).await,
         Command::Pull(args) => pull::run(context, args).await,
+        Command::Who(args) => who::run(context, args).await,
         Command::User(command) => user::run(context, command).await,
         Command::Users(args) => users::run(context, args).await,
         Command::Status => status::run(context).await,

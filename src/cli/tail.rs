@@ -17,7 +17,7 @@ use crate::client::{
     Client, ClientOptions, Content, Event, Group, Listener, Outcome, Position, Profile, Received, Role, Subscription,
 };
 use crate::clock;
-use crate::ids::{ClientSeq, GroupId, MessageId};
+use crate::ids::{ClientSeq, GroupId, MessageId, UserId};
 
 /// Groups whose news are told one by one at the start; of more only their number is told.
 const GREETED_MAX: usize = 20;
@@ -52,6 +52,9 @@ pub struct TailArgs {
     /// End after so many items
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
+    /// Say on stderr, too, who is writing, and who comes and goes
+    #[arg(long)]
+    pub typing: bool,
 }
 
 /// Listens until it is asked to end, or has printed as much as was asked for.
@@ -84,8 +87,18 @@ pub async fn run(context: &Context, args: &TailArgs) -> Result<Exit, CliError> {
     let queued = profile.outbox()?.iter().map(|entry| entry.seq).collect();
     let known = Known::load(&profile);
     let left = args.count.unwrap_or(u64::MAX);
-    let mut tail =
-        Tail { context, profile, client, groups, known, queued, trouble: String::new(), greeted: false, left };
+    let mut tail = Tail {
+        context,
+        profile,
+        client,
+        groups,
+        known,
+        queued,
+        trouble: String::new(),
+        greeted: false,
+        left,
+        typing: args.typing,
+    };
     tail.listen(listener, lines, printed).await
 }
 
@@ -162,6 +175,8 @@ struct Tail<'a> {
     greeted: bool,
     /// Items that may still be taken.
     left: u64,
+    /// Whether it is said who writes, comes and goes.
+    typing: bool,
 }
 
 impl Tail<'_> {
@@ -270,9 +285,24 @@ impl Tail<'_> {
                 self.context.output.warn(&format!("{from} goes on as {to} in the outbox: {why}"));
             }
             Event::InboxLost => self.context.output.warn("the profile's inbox was lost: some items may come again"),
-            Event::Head { .. } | Event::Ended(_) => {}
+            Event::Typing { group, user } if self.typing => {
+                let words = format!("{} is writing in {}", self.handle(user).await, self.name(group));
+                self.context.output.words(&words);
+            }
+            Event::Presence { user, online } if self.typing => {
+                let how = if online { "is here" } else { "has gone" };
+                let words = format!("{} {how}", self.handle(user).await);
+                self.context.output.words(&words);
+            }
+            Event::Head { .. } | Event::Typing { .. } | Event::Presence { .. } | Event::Ended(_) => {}
         }
         Ok(None)
+    }
+
+    /// Without an answer somebody is called by their id.
+    async fn handle(&self, user: UserId) -> String {
+        let names = self.client.names(&[user]).await.unwrap_or_default();
+        names.get(&user).map_or_else(|| user.to_string(), |handle| visible::name(handle))
     }
 
     async fn item(&mut self, received: Received) -> Result<Line, CliError> {

@@ -16,7 +16,7 @@ use crate::client::error::{ConnectError, Refusal};
 use crate::client::options::ClientOptions;
 use crate::client::tls::{self, Distrust, Verdict};
 use crate::clock;
-use crate::limits::FRAME_BYTES_MAX;
+use crate::limits::{DATAGRAM_BYTES_MAX, FRAME_BYTES_MAX};
 use crate::wire::code::{Class, Code};
 use crate::wire::link::Pin;
 
@@ -155,7 +155,8 @@ fn config(server: &Server, options: &ClientOptions, verdict: &Verdict) -> Result
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
         .receive_window(VarInt::from_u32(WINDOW_BYTES))
         .send_window(SEND_WINDOW_BYTES)
-        .datagram_receive_buffer_size(None);
+        .datagram_receive_buffer_size(Some(DATAGRAM_BYTES_MAX))
+        .datagram_send_buffer_size(DATAGRAM_BYTES_MAX);
     let mut config = ClientConfig::new(Arc::new(tls));
     config.transport_config(Arc::new(transport));
     Ok(config)

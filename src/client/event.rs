@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::client::error::ConnectError;
 use crate::client::types::{Item, Outcome, Position, Session};
-use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
+use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, UserId};
 
 /// Something that a listening application may want to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,21 @@ pub enum Event {
         name: String,
         /// Whether it was added; else it was revoked.
         added: bool,
+    },
+    /// Somebody in a group of one's own is writing. It may be lost, and says nothing about whether anything is sent.
+    Typing {
+        /// The group.
+        group: GroupId,
+        /// Who.
+        user: UserId,
+    },
+    /// Somebody of a group of one's own has come or gone. It may be lost: [`crate::client::Client::online`] tells what is
+    /// so.
+    Presence {
+        /// Who.
+        user: UserId,
+        /// Whether they are there now.
+        online: bool,
     },
     /// A message of the outbox, from whichever process, has its answer.
     Settled {

@@ -178,6 +178,11 @@ impl Client {
         }
     }
 
+    /// The connection, where there is one.
+    pub(super) fn live_now(&self) -> Option<Arc<Live>> {
+        self.inner.seen.borrow().live.clone()
+    }
+
     async fn command(&self, command: Command) -> Result<(), OutboxError> {
         self.inner.commands.send(command).await.map_err(|_| OutboxError::Closed)
     }

@@ -98,6 +98,7 @@ impl Live {
         });
         let live = Arc::new(Live { connection, session, address, endpoint, control, acks, waiters: Waiters::new() });
         tasks.spawn(read_control(Arc::clone(&live), streams.control.1, events.clone()));
+        tasks.spawn(read_datagrams(live.connection.clone(), events.clone()));
         tasks.spawn(accept_pushes(live.connection.clone(), events.clone()));
         tasks.spawn(watch(Arc::clone(&live), events.clone()));
         for (pull, stream) in streams.pages {
@@ -152,6 +153,13 @@ impl Live {
         Ok(())
     }
 
+    /// Sends a datagram; it may be lost.
+    pub(super) fn tell<F: Frame>(&self, frame: &F) {
+        if let Ok(bytes) = codec::encode(0, frame) {
+            drop(self.connection.send_datagram(bytes));
+        }
+    }
+
     /// Why the connection is over, or would be.
     fn ending(&self) -> ConnectError {
         self.connection.close_reason().map_or(ConnectError::Closed, |reason| ended(&self.address, &reason))
@@ -193,6 +201,15 @@ async fn read_control(live: Arc<Live>, mut stream: FrameStream, events: mpsc::Se
         let Some(event) = live.waiters.route(frame) else { continue };
         if events.send(event).await.is_err() {
             return;
+        }
+    }
+}
+
+/// What comes by datagram may be lost anywhere, here too: where the engine is busy, or where it makes no sense.
+async fn read_datagrams(connection: Connection, events: mpsc::Sender<NetEvent>) {
+    while let Ok(datagram) = connection.read_datagram().await {
+        if let Ok(frame) = RawFrame::of_datagram(&datagram) {
+            drop(events.try_send(NetEvent::Datagram(frame)));
         }
     }
 }

@@ -39,6 +39,8 @@ pub(super) enum NetEvent {
     Listed(frame::GroupList),
     /// The list of groups could not be had.
     ListFailed,
+    /// A frame that came by datagram.
+    Datagram(RawFrame),
     /// The connection is over.
     Closed(ConnectError),
 }

@@ -232,6 +232,13 @@ impl Receiving {
         self.notices.push_back(event);
     }
 
+    /// Tells the application something that may be lost, unless it is slow: then that must not push out what may not.
+    pub(super) fn mention(&mut self, event: Event) {
+        if self.notices.len() < LISTENER_NOTICES_MAX / 2 {
+            self.notices.push_back(event);
+        }
+    }
+
     /// Whether something waits for room in the application's queue.
     pub(super) fn has_backlog(&self) -> bool {
         !self.notices.is_empty() || !self.heads.is_empty() || (self.file.is_some() && self.given < self.last_stored)

@@ -100,7 +100,7 @@ impl Client {
     }
 
     /// Asks on a stream of its own; reads only.
-    async fn look<Q: Frame, A: Frame>(&self, question: &Q) -> Result<A, RequestError> {
+    pub(super) async fn look<Q: Frame, A: Frame>(&self, question: &Q) -> Result<A, RequestError> {
         let deadline = self.deadline();
         loop {
             let live = self.live(deadline).await?;

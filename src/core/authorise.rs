@@ -103,6 +103,10 @@ verbs! {
     FreeHandle,
     /// Says what one wants to be called.
     NameUser,
+    /// Asks who of a group is there.
+    ListOnline,
+    /// Lets a group know that one is writing.
+    Typing,
 }
 
 /// How somebody stands to the group that a verb is about.
@@ -253,8 +257,8 @@ fn need(verb: Verb, rights: Rights) -> Need {
         Verb::ListUsers | Verb::Names => Need::Nothing,
         Verb::CreateGroup => Need::Setting(rights.create_groups),
         Verb::Pull | Verb::Ack | Verb::ReadMark | Verb::Skip => Need::Known,
-        Verb::ListMembers | Verb::LeaveGroup => Need::Present,
-        Verb::Send | Verb::Edit | Verb::RecallOwn | Verb::React => voice(Role::Member),
+        Verb::ListMembers | Verb::ListOnline | Verb::LeaveGroup => Need::Present,
+        Verb::Send | Verb::Edit | Verb::RecallOwn | Verb::React | Verb::Typing => voice(Role::Member),
         Verb::AddMember => Need::Voice { of: Role::Admin, who: rights.add_members },
         Verb::RemoveMember | Verb::RenameGroup | Verb::RecallOthers => voice(Role::Admin),
         Verb::RemoveAdmin | Verb::RemoveOwner => voice(Role::Owner),

@@ -20,7 +20,7 @@ use crate::server::{Shared, lists, rows, translate};
 use crate::wire::code::Code;
 use crate::wire::codec::{self, RawFrame};
 use crate::wire::frame::{
-    Extensions, Frame, ListDevices, ListGroups, ListMembers, ListUsers, Names, PageEnd, PageRows, Pull,
+    Extensions, Frame, ListDevices, ListGroups, ListMembers, ListOnline, ListUsers, Names, PageEnd, PageRows, Pull,
 };
 
 /// Bytes of rows in one frame of a page.
@@ -142,6 +142,7 @@ impl Answering {
             ListUsers::TYPE => encode(request, &lists::users(shared, session, &decode::<ListUsers>(raw)?)?)?,
             Names::TYPE => encode(request, &lists::names(shared, session, &decode::<Names>(raw)?)?)?,
             ListDevices::TYPE => encode(request, &lists::devices(shared, session, &decode::<ListDevices>(raw)?)?)?,
+            ListOnline::TYPE => encode(request, &lists::online(shared, session, &decode::<ListOnline>(raw)?)?)?,
             _ => return Err(Code::Unsupported),
         };
         Ok(State::Last(frame))

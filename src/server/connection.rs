@@ -17,7 +17,7 @@ use crate::server::handshake::{self, Identified, Parts};
 use crate::server::peer::Peer;
 use crate::server::session::Session;
 use crate::server::streams::{self, FrameStream};
-use crate::server::{Shared, acks, control, push, requests};
+use crate::server::{Shared, acks, control, presence, push, requests};
 use crate::telemetry;
 use crate::wire::code::Code;
 
@@ -58,13 +58,20 @@ pub(crate) async fn serve(shared: Arc<Shared>, incoming: Incoming, permit: Permi
 async fn accepted(shared: Arc<Shared>, connection: Connection, mut permit: Permit) {
     let limit = Duration::from_millis(limits::HELLO_MS_MAX);
     let identified = tokio::time::timeout(limit, identify(&shared, &connection, &mut permit)).await;
-    let code = match identified {
-        Ok(Some(identified)) => run(&shared, &connection, identified).await,
-        Ok(None) => Code::Goodbye,
-        Err(_) => Code::HelloTimeout,
+    let (code, listened) = match identified {
+        Ok(Some(identified)) => {
+            let session = Arc::clone(&identified.parts.session);
+            (run(&shared, &connection, identified).await, Some(session).filter(|session| session.listens))
+        }
+        Ok(None) => (Code::Goodbye, None),
+        Err(_) => (Code::HelloTimeout, None),
     };
     Peer::close(&connection, code);
     debug!(%code, "connection ended");
+    drop(permit);
+    if let Some(session) = listened {
+        presence::left(&shared, session.user).await;
+    }
 }
 
 /// Opens the control stream and finds out who is there; none: refused, or enrolled and done.
@@ -112,7 +119,9 @@ async fn run(shared: &Arc<Shared>, connection: &Connection, identified: Identifi
     spawn(&mut tasks, control::read(Arc::clone(shared), Arc::clone(&session), frames));
     spawn(&mut tasks, acks::accept(Arc::clone(shared), Arc::clone(&session), connection.clone()));
     spawn(&mut tasks, requests::accept(Arc::clone(shared), Arc::clone(&session), connection.clone()));
+    spawn(&mut tasks, presence::read(Arc::clone(shared), Arc::clone(&session), connection.clone()));
     if session.listens {
+        presence::settle(shared, session.user);
         spawn(&mut tasks, push::run(Arc::clone(shared), Arc::clone(&session), connection.clone()));
     }
     let code = match tasks.join_next().await {

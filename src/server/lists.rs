@@ -7,11 +7,11 @@ use crate::core::rows::Handle;
 use crate::ids::{DeviceId, UserId};
 use crate::limits;
 use crate::server::session::Session;
-use crate::server::{Shared, translate};
+use crate::server::{Shared, presence, translate};
 use crate::wire::code::Code;
 use crate::wire::frame::{
-    DeviceInfo, DeviceList, Extensions, GroupInfo, GroupList, ListDevices, ListGroups, ListMembers, ListUsers,
-    MemberInfo, MemberList, Names, Rows, UserList, member_info,
+    DeviceInfo, DeviceList, Extensions, GroupInfo, GroupList, ListDevices, ListGroups, ListMembers, ListOnline,
+    ListUsers, MemberInfo, MemberList, Names, OnlineList, Rows, UserList, member_info,
 };
 
 /// The caller's groups.
@@ -65,6 +65,19 @@ pub(crate) fn members(shared: &Shared, session: &Session, asked: &ListMembers) -
         });
     }
     Ok(MemberList { rows: Rows(rows), more, extensions: Extensions::default() })
+}
+
+/// Who of a group is there, for a current member.
+pub(crate) fn online(shared: &Shared, session: &Session, asked: &ListOnline) -> Result<OnlineList, Code> {
+    let view = shared.view.read();
+    let tables = &view.tables;
+    tables.may_in(asked.gid, Verb::ListOnline, session.who()).map_err(translate::code)?;
+    let current = tables.members(asked.gid, asked.after).filter(|(_, member)| member.is_member());
+    let is_there = |user: &UserId| shared.registry.is_listening(*user) && presence::shows(tables, *user);
+    let mut there = current.map(|(user, _)| user).filter(is_there);
+    let users = there.by_ref().take(limits::LIST_ROWS_MAX).collect();
+    let more = there.next().is_some();
+    Ok(OnlineList { users, more, extensions: Extensions::default() })
 }
 
 /// The users of the server.

@@ -33,6 +33,7 @@ mod opening;
 pub mod operator;
 mod peer;
 mod preparing;
+mod presence;
 mod push;
 mod pushing;
 mod reader;

@@ -109,6 +109,13 @@ impl Registry {
         ids.filter_map(|id| sessions.all.get(id)).map(Arc::clone).collect()
     }
 
+    /// Whether a device of this user listens.
+    pub(crate) fn is_listening(&self, user: UserId) -> bool {
+        let sessions = self.lock();
+        let mut ids = sessions.users.get(&user).into_iter().flatten();
+        ids.any(|id| sessions.all.get(id).is_some_and(|session| session.listens))
+    }
+
     /// Every session.
     pub(crate) fn all(&self) -> Vec<Arc<Session>> {
         self.lock().all.values().map(Arc::clone).collect()

@@ -197,6 +197,11 @@ impl Session {
         self.peer.close(code);
     }
 
+    /// Sends a datagram, which may be lost.
+    pub(crate) fn tell(&self, datagram: Bytes) {
+        self.peer.tell(datagram);
+    }
+
     /// How long a packet takes to the other end of the connection and back.
     pub(crate) fn rtt(&self) -> Duration {
         self.peer.rtt()

@@ -15,6 +15,7 @@ use crate::disk::SharedDisk;
 use crate::ids::Epoch;
 use crate::server::admission::Admission;
 use crate::server::operator;
+use crate::server::presence::Presence;
 use crate::server::reader::Readers;
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Reply};
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) view: Arc<View>,
     /// Who is connected.
     pub(crate) registry: Registry,
+    /// Who was told to be there.
+    pub(crate) presence: Presence,
     /// How many may be.
     pub(crate) admission: Admission,
     /// The way to the writer.

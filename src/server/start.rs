@@ -32,6 +32,7 @@ use crate::server::beside::Threads;
 use crate::server::endpoint::{self, BindError, BoundAs};
 use crate::server::identity::{self, Identity, IdentityError};
 use crate::server::opening::{Found, IndexOptions, OpenError, Place};
+use crate::server::presence::Presence;
 use crate::server::reader::{Alive, Readers};
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Outcome};
@@ -183,6 +184,7 @@ impl Server {
         let shared = Arc::new(Shared {
             view,
             registry: Registry::default(),
+            presence: Presence::default(),
             admission: Admission::new(Bounds::default()),
             commands,
             readers,

@@ -105,6 +105,18 @@ impl RawFrame {
         decode_whole(F::NAME, &self.body)
     }
 
+    /// The one frame that a datagram holds.
+    ///
+    /// # Errors
+    /// Where it holds none, a part of one, or more.
+    pub fn of_datagram(datagram: &[u8]) -> Result<RawFrame, WireError> {
+        let mut reader = FrameReader::new();
+        reader.push(datagram);
+        let frame = reader.next_frame()?;
+        reader.finish()?;
+        frame.ok_or(WireError::EndsInside)
+    }
+
     /// Whether a receiver that does not know the type must not skip it.
     #[must_use]
     pub const fn must_understand(&self) -> bool {

@@ -100,7 +100,7 @@ fn the_document_has_the_labels_the_versions_and_the_limits_of_the_code() {
         ("any text", limits::DEVICE_NAME_BYTES_MAX),
         ("any text", limits::DISPLAY_NAME_BYTES_MAX),
         ("any text", limits::HANDLE_BYTES_MAX),
-        ("users in Names, rows of a list", limits::LIST_ROWS_MAX),
+        ("users in Names and OnlineList, rows of a list", limits::LIST_ROWS_MAX),
         ("`gone` of a page", limits::GONE_RANGES_MAX),
         ("entries of Ack, Subscribe, ReadMarks, Cursors, AcksRefused, Heads, ReadMarkNotice", limits::ACK_ENTRIES_MAX),
         ("life of an invite", usize::try_from(limits::INVITE_LIFETIME_S_MAX).unwrap()),
@@ -117,6 +117,8 @@ fn the_document_has_the_labels_the_versions_and_the_limits_of_the_code() {
         format!("At most {} sends", limits::SENDS_UNANSWERED_MAX),
         format!("come and gone {} times", limits::INTERVALS_MAX),
         format!("may have up to {}\n", limits::CALLERS_PER_DEVICE_MAX),
+        format!("listens, and {} s longer", limits::PRESENCE_GRACE_MS / 1_000),
+        format!("groups of more than {} members", grouped(limits::DATAGRAM_TOLD_MAX)),
     ] {
         assert!(DOCUMENT.contains(&sentence), "{sentence}");
     }

@@ -120,6 +120,11 @@ golden! {
     15 DeleteUser { handle: "bob".into(), extensions: NONE } "0000000c0080000000000f03626f6200"
     15 Deleting { left: 300, extensions: NONE } "0000000a0081000000000fac0200"
     15 FreeHandle { handle: "bob".into(), extensions: NONE } "0000000c0082000000000f03626f6200"
+    1 ListOnline { gid: G7, after: UserId::ZERO, extensions: NONE } "0000000a00880000000001070000"
+    1 OnlineList { users: vec![UserId::new(3), UserId::new(300)], more: false, extensions: NONE } "0000000d008900000000010203ac020000"
+    0 Typing { gid: G300, extensions: NONE } "0000000a00a00000000000ac0200"
+    0 TypingNote { gid: G7, user: UserId::new(3), extensions: NONE } "0000000a00a10000000000070300"
+    0 PresenceNote { user: UserId::new(3), online: true, extensions: NONE } "0000000a00a20000000000030100"
 }
 
 /// What is sent in the golden Send.

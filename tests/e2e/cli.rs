@@ -556,3 +556,22 @@ fn operators_shut_users_out_let_them_in_delete_them_and_free_their_handles() {
     alice.run(&["user", "free-handle", "bob"]).ends_with(1, "there is no such user");
     alice.ok(&["invite", "bob"]);
 }
+
+#[test]
+fn who_says_who_is_there_and_tail_says_with_a_flag_who_comes() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    bob.ok(&["user", "name", "Bob"]);
+    assert!(alice.json(&["who", "team"]).is_empty());
+    let mut alices = alice.spawn(&["tail", "team", "--typing"]);
+    alices.until_said("team: seen up to 0, the newest is 2");
+    let bobs = bob.spawn(&["tail", "team"]);
+    alices.until_said("bob is here");
+    assert_eq!(alice.json(&["who", "team"])[1], json!({"user": "u2", "handle": "bob", "name": "Bob"}));
+    assert_eq!(bob.ok(&["who", "team"]).out, "u1   alice\nu2   bob  \"Bob\"\n");
+    bobs.signal("-INT");
+    bobs.end();
+    alices.until_said("bob has gone");
+    alices.signal("-INT");
+    assert_eq!(alices.end().code, Some(0));
+}

@@ -28,6 +28,7 @@ mod index;
 mod library;
 mod newcomer;
 mod pages;
+mod presence;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod raw;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]

@@ -246,6 +246,7 @@ impl Client {
             Event::Connected(_) => format!("{device} is connected"),
             Event::Disconnected { cause, .. } => format!("{device} has no connection: {cause}"),
             Event::Head { .. } | Event::Membership { .. } | Event::Device { .. } => return Ok(None),
+            Event::Typing { .. } | Event::Presence { .. } => return Ok(None),
         }))
     }
 

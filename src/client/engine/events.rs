@@ -91,6 +91,10 @@ impl<N: Net> Engine<N> {
                     Ok(())
                 }
                 NetEvent::Frame(frame) => self.frame(&frame, &mut own, now_ms),
+                NetEvent::Datagram(frame) => {
+                    self.datagram(&frame);
+                    Ok(())
+                }
                 NetEvent::Rows(..)
                 | NetEvent::PageEnded(..)
                 | NetEvent::PageFailed(..)
@@ -153,9 +157,27 @@ impl<N: Net> Engine<N> {
                 }
             }
             NetEvent::ListFailed => self.listing = false,
-            NetEvent::SendAnswered(..) | NetEvent::Frame(_) | NetEvent::Closed(_) => {}
+            NetEvent::SendAnswered(..) | NetEvent::Frame(_) | NetEvent::Datagram(_) | NetEvent::Closed(_) => {}
         }
         Ok(())
+    }
+
+    /// What makes no sense is as good as lost.
+    fn datagram(&mut self, raw: &RawFrame) {
+        let Some(receiving) = &mut self.receiving else { return };
+        match raw.kind {
+            frame::TypingNote::TYPE => {
+                if let Ok(frame::TypingNote { gid: group, user, extensions: _ }) = raw.decode() {
+                    receiving.mention(Event::Typing { group, user });
+                }
+            }
+            frame::PresenceNote::TYPE => {
+                if let Ok(frame::PresenceNote { user, online, extensions: _ }) = raw.decode() {
+                    receiving.mention(Event::Presence { user, online });
+                }
+            }
+            _ => {}
+        }
     }
 
     /// A frame that answers nothing.

@@ -45,6 +45,8 @@ const TABLE: &[(Verb, Row, Row, Row)] = &[
     (Verb::DeleteUser, /*     */ "aaaaaaaa", "++++++++", "+"),
     (Verb::FreeHandle, /*     */ "aaaaaaaa", "++++++++", "+"),
     (Verb::NameUser, /*       */ "++++++++", "++++++++", "a"),
+    (Verb::ListOnline, /*     */ "gfb+++++", "gfb+++++", "a"),
+    (Verb::Typing, /*         */ "gfb+++mm", "gfb+++mm", "a"),
 ];
 
 const fn present(role: Role, muted: bool) -> Standing {

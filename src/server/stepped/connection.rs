@@ -44,6 +44,9 @@ impl Peer for Handle {
         self.0.closed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(code);
     }
 
+    /// Nothing that is promised depends on a datagram: all are lost here.
+    fn tell(&self, _: Bytes) {}
+
     fn rtt(&self) -> Duration {
         RTT
     }

@@ -42,6 +42,7 @@ use crate::server::attaching;
 use crate::server::byhand::ByHand;
 use crate::server::listening::Fetch;
 use crate::server::opening::{Found, IndexOptions, Place};
+use crate::server::presence::Presence;
 use crate::server::reader::{self, PageAsked, Readers};
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Outcome, Recipient, Reply};
@@ -162,6 +163,7 @@ impl Node {
         let shared = Arc::new(Shared {
             view,
             registry: Registry::default(),
+            presence: Presence::default(),
             admission: Admission::new(Bounds::default()),
             commands,
             readers: Readers::none(),

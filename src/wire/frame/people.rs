@@ -1,5 +1,7 @@
-//! People: users shut out, let in again and deleted.
+//! People: what they say of themselves, users shut out, let in again and deleted, who is there and who types.
 
+use crate::ids::{GroupId, UserId};
+use crate::limits::LIST_ROWS_MAX;
 use crate::wire::bounded;
 
 frames! {
@@ -38,5 +40,43 @@ frames! {
         /// Which.
         #[serde(deserialize_with = "bounded::text")]
         handle: String,
+    }
+
+    // ---- request streams --------------------------------------------------------------------------------------------
+    /// Asks who of a group is there now. Answered by [`OnlineList`].
+    136 ListOnline {
+        /// The group.
+        gid: GroupId,
+        /// Users with a higher id.
+        after: UserId,
+    }
+    /// Current members who are there, by user id.
+    137 OnlineList {
+        /// Who.
+        #[serde(deserialize_with = "bounded::list::<_, _, { LIST_ROWS_MAX }>")]
+        users: Vec<UserId>,
+        /// Whether there are more.
+        more: bool,
+    }
+
+    // ---- datagrams --------------------------------------------------------------------------------------------------
+    /// The caller's user is writing something. To the server; nothing answers.
+    160 Typing {
+        /// The group.
+        gid: GroupId,
+    }
+    /// A fellow member is writing something. To listeners.
+    161 TypingNote {
+        /// The group.
+        gid: GroupId,
+        /// Who.
+        user: UserId,
+    }
+    /// Somebody who is in a group with the receiver has come or gone. To listeners.
+    162 PresenceNote {
+        /// Who.
+        user: UserId,
+        /// True: is there now. False: is not any more.
+        online: bool,
     }
 }

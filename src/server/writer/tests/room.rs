@@ -26,6 +26,8 @@ struct Nobody;
 impl Peer for Nobody {
     fn close(&self, _: Code) {}
 
+    fn tell(&self, _: bytes::Bytes) {}
+
     fn rtt(&self) -> Duration {
         Duration::ZERO
     }
