@@ -1,5 +1,9 @@
 //! Users who are deactivated, reactivated and deleted, and their handles.
 
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
 use super::*;
 use crate::core::command::Event;
 use crate::core::rows::{Role, UserState};
@@ -249,4 +253,209 @@ fn a_display_name_is_kept_normalised_and_a_change_is_no_item_and_tells_nobody() 
     world.answer(name("Bob"));
     world.answer(delete(KEY, "bob"));
     assert_eq!(world.tables.user(user).unwrap().name, None, "what was said of oneself goes with oneself");
+}
+
+// ---- random histories against a model -----------------------------------------------------------------------------------
+
+const NAMES: [&str; 3] = ["bob", "cleo", "dora"];
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Deactivate(usize),
+    Reactivate(usize),
+    Delete(usize),
+    Free(usize),
+    Join(usize),
+    Add(usize, usize),
+    Leave(usize),
+    Publish,
+    Fail,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let name = || 0..NAMES.len();
+    prop_oneof![
+        2 => name().prop_map(Step::Deactivate),
+        2 => name().prop_map(Step::Reactivate),
+        1 => name().prop_map(Step::Delete),
+        2 => name().prop_map(Step::Free),
+        2 => name().prop_map(Step::Join),
+        3 => (name(), name()).prop_map(|(by, whom)| Step::Add(by, whom)),
+        1 => name().prop_map(Step::Leave),
+        3 => Just(Step::Publish),
+        1 => Just(Step::Fail),
+    ]
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Active,
+    Deactivated,
+    Deleted,
+}
+
+/// Who holds which handle, and the devices of those who hold none any more.
+#[derive(Debug, Clone, Default)]
+struct Model {
+    holders: BTreeMap<usize, (DeviceId, UserId, Life)>,
+    gone: Vec<DeviceId>,
+    last: UserId,
+}
+
+impl Model {
+    fn operate(&mut self, name: usize, allowed: Life, to: Life) -> Answer {
+        match self.holders.get_mut(&name) {
+            None => Answer::Refused(Refusal::NoSuchUser),
+            Some((_, _, Life::Deleted)) => Answer::Refused(Refusal::UserDeleted),
+            Some((_, _, life)) => {
+                *life = if *life == allowed { to } else { *life };
+                Answer::Done(None)
+            }
+        }
+    }
+
+    fn delete(&mut self, name: usize) -> Answer {
+        let Some((_, _, life)) = self.holders.get_mut(&name) else { return Answer::Refused(Refusal::NoSuchUser) };
+        *life = Life::Deleted;
+        Answer::Deleting { left: 0 }
+    }
+
+    fn free(&mut self, name: usize) -> Answer {
+        match self.holders.get(&name).copied() {
+            None => Answer::Refused(Refusal::NoSuchUser),
+            Some((device, _, Life::Deleted)) => {
+                self.gone.push(device);
+                self.holders.remove(&name);
+                Answer::Done(None)
+            }
+            Some(_) => Answer::Refused(Refusal::HandleTaken),
+        }
+    }
+}
+
+struct Run {
+    world: World,
+    group: GroupId,
+    now: Model,
+    durable: Model,
+}
+
+impl Run {
+    fn new() -> Run {
+        let mut world = World::new();
+        let anna = world.user("anna");
+        let group = world.group(anna);
+        let last = world.user_of(anna);
+        let now = Model { last, ..Model::default() };
+        Run { world, group, durable: now.clone(), now }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Deactivate(name) => {
+                let answer = self.world.decide(deactivate(KEY, NAMES[name])).answer;
+                assert_eq!(answer, self.now.operate(name, Life::Active, Life::Deactivated));
+            }
+            Step::Reactivate(name) => {
+                let answer = self.world.decide(reactivate(KEY, NAMES[name])).answer;
+                assert_eq!(answer, self.now.operate(name, Life::Deactivated, Life::Active));
+            }
+            Step::Delete(name) => {
+                assert_eq!(self.world.decide(delete(KEY, NAMES[name])).answer, self.now.delete(name));
+            }
+            Step::Free(name) => assert_eq!(self.world.decide(free(KEY, NAMES[name])).answer, self.now.free(name)),
+            Step::Join(name) => self.join(name),
+            Step::Add(by, whom) => {
+                let group = self.group;
+                self.by(by, |device| Command::AddMember { by: device, group, handle: handle(NAMES[whom]) });
+            }
+            Step::Leave(name) => {
+                let group = self.group;
+                self.by(name, |device| Command::LeaveGroup { by: device, group });
+            }
+            Step::Publish => {
+                self.world.publish();
+                self.durable = self.now.clone();
+                self.check();
+            }
+            Step::Fail => {
+                self.world.fail(&[]);
+                self.now = self.durable.clone();
+            }
+        }
+    }
+
+    fn join(&mut self, name: usize) {
+        let (code, key) = (CodeHash(self.unique()), DeviceKey(self.unique()));
+        let expires_ms = self.world.now_ms + DAY_MS;
+        let wanted = handle(NAMES[name]);
+        let invite = Command::Invite { by: KEY, handle: wanted, group: None, code, expires_ms };
+        let answer = self.world.decide(invite).answer;
+        if self.now.holders.contains_key(&name) {
+            assert_eq!(answer, Answer::Refused(Refusal::HandleTaken));
+            return;
+        }
+        let enrol = Command::Enrol { code, key, handle: None, device_name: "phone".to_owned() };
+        let Answer::Enrolled { device, user, .. } = self.world.decide(enrol).answer else { panic!("{answer:?}") };
+        assert!(user > self.now.last, "an id is given once");
+        self.now.last = user;
+        self.now.holders.insert(name, (device, user, Life::Active));
+        let anna = DeviceId::new(1);
+        self.world.decide(Command::AddMember { by: anna, group: self.group, handle: handle(NAMES[name]) });
+    }
+
+    fn unique(&mut self) -> [u8; 32] {
+        self.world.now_ms += 1;
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&self.world.now_ms.to_be_bytes());
+        bytes
+    }
+
+    /// Something that a device asks: whoever may not come in is told why, in whatever they ask.
+    fn by(&mut self, name: usize, command: impl Fn(DeviceId) -> Command) {
+        for device in self.now.gone.clone() {
+            assert_eq!(self.world.decide(command(device)).answer, Answer::Refused(Refusal::UserDeleted));
+        }
+        let Some((device, _, life)) = self.now.holders.get(&name).copied() else { return };
+        let answer = self.world.decide(command(device)).answer;
+        match life {
+            Life::Active => assert!(!matches!(
+                answer,
+                Answer::Refused(Refusal::Deactivated | Refusal::UserDeleted | Refusal::DeviceRevoked)
+            )),
+            Life::Deactivated => assert_eq!(answer, Answer::Refused(Refusal::Deactivated)),
+            Life::Deleted => assert_eq!(answer, Answer::Refused(Refusal::UserDeleted)),
+        }
+    }
+
+    fn check(&self) {
+        let tables = &self.world.tables;
+        for (name, text) in NAMES.iter().enumerate() {
+            let held = self.now.holders.get(&name);
+            assert_eq!(tables.handle_holder(&handle(text)), held.map(|(_, user, _)| *user));
+            let named = held.filter(|(_, _, life)| *life != Life::Deleted).map(|(_, user, _)| *user);
+            assert_eq!(tables.user_by_handle(&handle(text)), named);
+        }
+        for (user, row) in tables.users(UserId::ZERO).filter(|(_, row)| row.is_deleted()) {
+            assert!(!tables.member(self.group, user).is_some_and(|row| row.is_member()), "{row:?}");
+            assert!(tables.devices_of(user, DeviceId::ZERO).all(|(_, device)| device.revoked_ms.is_some()));
+        }
+        let members = tables.members(self.group, UserId::ZERO).filter(|(_, row)| row.is_member());
+        let roles: Vec<Role> = members.map(|(_, row)| row.role).collect();
+        assert!(roles.is_empty() || roles.contains(&Role::Owner));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Handles, ids and who may come in, against a model; some batches fail.
+    #[test]
+    fn whatever_operators_do_to_users_handles_have_one_holder_and_nobody_gone_comes_in(
+        steps in prop::collection::vec(step(), 1..60)
+    ) {
+        let mut run = Run::new();
+        steps.into_iter().for_each(|step| run.step(step));
+        run.step(Step::Publish);
+    }
 }
