@@ -18,4 +18,5 @@ pub mod sendable;
 pub mod sight;
 pub mod state;
 pub mod tables;
+pub mod unread;
 pub mod visible;

@@ -33,7 +33,7 @@ impl Span {
 
 impl Interval {
     /// What this stay makes visible of a group with this head.
-    fn span(&self, head: MessageId) -> Span {
+    pub(in crate::core) fn span(&self, head: MessageId) -> Span {
         let first = match self.policy {
             Policy::FromJoin if proof::is(Wrong::IntervalOffByOne) => self.joined.previous(),
             Policy::FromJoin => self.joined,
@@ -60,8 +60,13 @@ impl MemberRow {
     ///
     /// A stay with full history covers all before it, so that only the last such one and the stays after it count.
     pub fn visible(&self, head: MessageId) -> impl Iterator<Item = Span> + '_ {
+        self.shown().filter_map(move |interval| interval.span(head).within(MessageId::new(1), head))
+    }
+
+    /// The stays that say what is visible.
+    pub(in crate::core) fn shown(&self) -> impl Iterator<Item = &Interval> {
         let from = self.intervals.iter().rposition(|interval| interval.policy == Policy::FullHistory).unwrap_or(0);
-        self.intervals.iter().skip(from).filter_map(move |interval| interval.span(head).within(MessageId::new(1), head))
+        self.intervals.iter().skip(from)
     }
 
     /// Whether an item is visible.
