@@ -120,6 +120,12 @@
 //!   client by then. Early data (0-RTT) is not accepted.
 //! - **Ownership passes by itself.** Whose last owner leaves is owned by the admin who is there longest, else by the
 //!   member who is; when the last member leaves, the group is dead and nobody comes back into it.
+//! - **Unread is arithmetic.** Each content item carries its ordinal in its group and among those of its author, and so
+//!   do the borders of stays. A count is a difference of ordinals for each stay: constant where the read mark stands at the
+//!   head, else one row and a search by halving ([`core::unread`]). Nothing is written for a member when something is sent.
+//! - **The list of conversations is ordered by frames of the log.** A group notes the last frame that changed it, a
+//!   membership that of its row or read mark; whoever asks compares these along their own groups ([`core::conversations`]).
+//!   The frames stand in rows on disk too, so that a start makes nobody list everything anew.
 //! - **Another history is refused, not merged.** A client that knows another epoch than the store's is told so and ends;
 //!   restoring a backup, which would make such clients, is not part of this version.
 

@@ -107,6 +107,28 @@ pub const PAGE_ITEMS_DEFAULT: u32 = 100;
 pub const PAGE_BYTES_MAX: usize = 256 * 1024;
 /// Rows of one page of a list (groups, members, users, devices).
 pub const LIST_ROWS_MAX: usize = 500;
+/// Conversations in one answer, each with its name and a preview.
+pub const CONVERSATION_ROWS_MAX: usize = 200;
+/// Bytes of a message in the list of conversations: a line of it.
+pub const PREVIEW_BYTES_MAX: usize = 256;
+/// Messages that are looked at, from the last backwards, for one to show in the list of conversations: those before it
+/// were recalled.
+pub const PREVIEW_TRIES_MAX: usize = 32;
+/// Members who are looked at at once for the receipts of an item: a commit waits meanwhile.
+pub const RECEIPTS_LOOKED_MAX: usize = 1_000;
+/// Users that one notice of receipts names; of more an author is told that there are.
+pub const RECEIPTS_TOLD_MAX: usize = 32;
+/// Groups of which a listener is told receipts at once: those that it has on the screen, and many more.
+pub const RECEIPT_GROUPS_MAX: usize = 64;
+/// Receipts are gathered for so long before authors are told of them, in ms: a tick need not be quicker.
+pub const RECEIPTS_TOLD_MS: u64 = 500;
+/// Groups whose receipts are gathered for that; beyond it they are told at once.
+pub const RECEIPT_GROUPS_WAITING_MAX: usize = 1_024;
+/// Users, each in one group, of whom it is remembered how far they had come when authors were told last; beyond it that is
+/// forgotten, and some are told what they know.
+pub const RECEIPTS_KNOWN_MAX: usize = 65_536;
+/// Read marks of one notice: leaves each its version among the extensions.
+pub const READ_MARKS_TOLD_MAX: usize = 400;
 /// Ranges of a page that retention removed: one for each interval of a member, and one before them.
 pub const GONE_RANGES_MAX: usize = INTERVALS_MAX + 1;
 /// Entries of one frame that names groups or users with a mark each: acks, subscriptions, heads, cursors.
@@ -266,6 +288,8 @@ const _: () = assert!(ITEM_BYTES_MAX + 1024 <= FRAME_ROWS_BYTES_MAX);
 const _: () = assert!(FRAME_ROWS_BYTES_MAX + PUSH_BATCHES_MAX * 40 + EXTENSION_BYTES_MAX <= FRAME_BYTES_MAX);
 const _: () = assert!(ACK_ENTRIES_MAX * 20 + EXTENSION_BYTES_MAX <= FRAME_BYTES_MAX);
 const _: () = assert!(LIST_ROWS_MAX * 256 <= FRAME_BYTES_MAX);
+const _: () = assert!(CONVERSATION_ROWS_MAX * (PREVIEW_BYTES_MAX + GROUP_NAME_BYTES_MAX + 256) <= FRAME_BYTES_MAX);
+const _: () = assert!(READ_MARKS_TOLD_MAX * 10 + 16 <= EXTENSION_BYTES_MAX);
 const _: () = assert!((LOG_FRAME_BYTES_MAX as u64) < SEGMENT_BYTES);
 const _: () = assert!(ROOM_LOW_BYTES_MIN < ROOM_LOW_BYTES_MAX);
 // Made when there is plenty, the ballast leaves plenty.

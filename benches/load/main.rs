@@ -7,6 +7,8 @@
 //! w1 senders=64 secs=5 groups=100       each sender has one send outstanding, each is answered when durable
 //! w2 members=500 secs=5 rate=0          one group, all members listen; rate=0: flat out, 32 sends in flight
 //! w3 members=1 items=10000              catch-up in pages of 100, each followed by an ack; the last cursor is awaited
+//! conversations groups=5000 changed=50 waiting=1000000
+//!                                       the list of them, then what has changed; and what is unread in a full group
 //! all                                   the shapes of the table in one go
 //! ```
 //!
@@ -26,6 +28,7 @@
     reason = "a measurement that meets what it does not expect should end loudly"
 )]
 
+mod conversations;
 mod fan;
 mod options;
 #[allow(dead_code, reason = "it is shared with the tests")]
@@ -196,6 +199,11 @@ async fn measure(options: &Options) {
         "w1" => w1(options.get("senders", 64), secs, options.get("groups", 100)).await,
         "w2" => fan::w2(Team::start().await, options.get("members", 500), secs, options.get("rate", 0)).await,
         "w3" => w3(options.get("members", 1), options.get("items", 10_000)).await,
+        "conversations" => {
+            let (groups, changed) = (options.get("groups", 5_000), options.get("changed", 50));
+            let waiting = options.get("waiting", 1_000_000);
+            conversations::conversations(Team::start().await, groups, changed, waiting).await;
+        }
         "all" => {
             w1(64, secs, 100).await;
             w1(1, secs, 100).await;
@@ -204,7 +212,7 @@ async fn measure(options: &Options) {
             w3(1, 10_000).await;
             w3(1_000, 100).await;
         }
-        mode => panic!("{mode:?} is none of w1, w2, w3, all"),
+        mode => panic!("{mode:?} is none of w1, w2, w3, conversations, all"),
     }
 }
 

@@ -9,8 +9,8 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::exit::Exit;
 use crate::cli::{
-    devices, edit, group, invite, join, outbox, pull, react, rebuild, recall, reply, send, serve, skip, status, tail,
-    user, users, verify, who,
+    devices, edit, group, invite, join, outbox, pull, react, read, rebuild, recall, receipts, reply, send, serve, skip,
+    status, tail, user, users, verify, who,
 };
 
 /// Group messaging for small self-hosted teams.
@@ -151,6 +151,12 @@ pub enum Command {
     /// Print what this device has not seen, then what comes
     #[command(after_long_help = tail::HELP)]
     Tail(tail::TailArgs),
+    /// Mark messages as read on all your devices, or as unread
+    #[command(after_long_help = read::HELP)]
+    Read(read::ReadArgs),
+    /// Who has received and who has read a message
+    #[command(after_long_help = receipts::HELP)]
+    Receipts(receipts::ReceiptsArgs),
     /// Pass over messages without seeing them
     #[command(after_long_help = skip::HELP)]
     Skip(skip::SkipArgs),

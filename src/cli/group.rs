@@ -1,5 +1,7 @@
 //! `gaggle group`: makes groups, shows them, changes who is in them.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -7,7 +9,7 @@ use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::known::Known;
 use crate::cli::visible;
-use crate::client::{Client, History, Profile};
+use crate::client::{Client, ConversationInfo, History, Profile};
 use crate::ids::{GroupId, MessageId};
 
 /// What can be done to groups.
@@ -22,8 +24,8 @@ It prints the new group's id.
     Create(CreateArgs),
     /// List your groups
     #[command(after_long_help = "\
-It prints one line a group: id, your role, members, how many messages and other items this device has not seen of how \
-many there are, name.
+It prints one line a group: id, your role, members, up to where this device has seen how much there is, how many \
+messages you have not read on any device, name.
 
   gaggle group list")]
     List,
@@ -88,6 +90,9 @@ struct GroupJson<'a> {
     members: u32,
     head: u64,
     cursor: u64,
+    read: u64,
+    unread: u64,
+    mentions: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -164,7 +169,11 @@ async fn create(context: &Context, profile: &Profile, client: &Client, args: &Cr
 }
 
 async fn list(context: &Context, profile: &Profile, client: &Client) -> Result<Exit, CliError> {
+    let listed = client.conversations(0).await?.conversations;
+    let conversations: BTreeMap<GroupId, ConversationInfo> = listed.into_iter().map(|it| (it.group, it)).collect();
     for group in context::fetch(client, profile).await? {
+        let talk = conversations.get(&group.group);
+        let (unread, mentions) = talk.map_or((0, 0), |talk| (talk.unread, talk.mentions));
         let json = GroupJson {
             group: group.group.to_string(),
             name: &group.name,
@@ -172,19 +181,31 @@ async fn list(context: &Context, profile: &Profile, client: &Client) -> Result<E
             members: group.members,
             head: group.head.value(),
             cursor: group.cursor.value(),
+            read: talk.map_or(0, |talk| talk.mark.msgid.value()),
+            unread,
+            mentions,
         };
         let text = format!(
-            "{:<4} {:<7} {:>4} members  seen {} of {}  {}",
+            "{:<4} {:<7} {:>4} members  seen {} of {}  {}{}",
             group.group.to_string(),
             group.role.name(),
             group.members,
             group.cursor.value(),
             group.head.value(),
+            waiting(unread, mentions),
             visible::name(&group.name)
         );
         context.output.record(&text, &json)?;
     }
     Ok(Exit::Done)
+}
+
+fn waiting(unread: u64, mentions: u64) -> String {
+    match (unread, mentions) {
+        (0, _) => String::new(),
+        (unread, 0) => format!("{unread} unread  "),
+        (unread, mentions) => format!("{unread} unread, {mentions} of you  "),
+    }
 }
 
 async fn members(context: &Context, client: &Client, group: GroupId) -> Result<Exit, CliError> {

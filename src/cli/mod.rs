@@ -21,8 +21,10 @@ pub mod output;
 pub mod printer;
 pub mod pull;
 pub mod react;
+pub mod read;
 pub mod rebuild;
 pub mod recall;
+pub mod receipts;
 pub mod render;
 pub mod reply;
 pub mod send;
@@ -124,6 +126,8 @@ async fn act(context: &Context, command: &Command) -> Result<Exit, CliError> {
         Command::Reply(args) => reply::run(context, args).await,
         Command::React(args) => react::run(context, args).await,
         Command::Outbox(command) => outbox::run(context, command).await,
+        Command::Read(args) => read::run(context, args).await,
+        Command::Receipts(args) => receipts::run(context, args).await,
         Command::Skip(args) => skip::run(context, args).await,
         Command::Pull(args) => pull::run(context, args).await,
         Command::Who(args) => who::run(context, args).await,

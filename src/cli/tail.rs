@@ -294,7 +294,8 @@ impl Tail<'_> {
                 let words = format!("{} {how}", self.handle(user).await);
                 self.context.output.words(&words);
             }
-            Event::Head { .. } | Event::Typing { .. } | Event::Presence { .. } | Event::Ended(_) => {}
+            Event::Head { .. } | Event::ReadMark(_) | Event::Receipts { .. } => {}
+            Event::Typing { .. } | Event::Presence { .. } | Event::Ended(_) => {}
         }
         Ok(None)
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::client::error::ConnectError;
+use crate::client::talk::ReadMark;
 use crate::client::types::{Item, Outcome, Position, Session};
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, UserId};
 
@@ -30,6 +31,17 @@ pub enum Event {
         group: GroupId,
         /// Its highest msgid that one may know of.
         head: MessageId,
+    },
+    /// One's read mark in a group was moved by another device of one's own, forwards or, under a new version, anywhere.
+    ReadMark(ReadMark),
+    /// Others have come further in a group in which one has said something. A hint: what it leaves out can be asked for.
+    Receipts {
+        /// The group.
+        group: GroupId,
+        /// Who: (user, the last msgid received, the last msgid read).
+        users: Vec<(UserId, MessageId, MessageId)>,
+        /// Whether there are others.
+        more: bool,
     },
     /// One's own membership began or ended.
     Membership {

@@ -125,6 +125,7 @@ mod sending;
 #[cfg(feature = "proof")]
 pub mod stepped;
 mod stream;
+mod talk;
 mod tls;
 mod types;
 mod waiters;
@@ -136,6 +137,7 @@ pub use handle::{Client, Listener};
 pub use options::ClientOptions;
 pub use profile::Profile;
 pub use say::Say;
+pub use talk::{Changes, ConversationInfo, Preview, ReadMark, Receipt, Receipts};
 pub use types::{
     Account, Content, Device, EntryState, Group, History, Invite, Item, Member, OutboxEntry, Outcome, Page, Position,
     Role, Session, Status, User, UserState,

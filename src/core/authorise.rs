@@ -43,6 +43,8 @@ verbs! {
     ReadMark,
     /// Passes over what was not read.
     Skip,
+    /// Asks who has received and read an item.
+    Receipts,
 
     // ---- groups and their members -----------------------------------------------------------------------------------
     /// Makes a group.
@@ -67,6 +69,8 @@ verbs! {
     Subscribe,
     /// Lists one's own groups.
     ListGroups,
+    /// Lists one's own conversations, with what is unread.
+    ListConversations,
     /// Lists the users.
     ListUsers,
     /// Asks for the handles of users.
@@ -252,11 +256,12 @@ fn need(verb: Verb, rights: Rights) -> Need {
     let operator = Need::Operator { else_say: Refusal::NotAllowed };
     match verb {
         Verb::Status => Need::Nothing,
-        Verb::Subscribe | Verb::ListGroups | Verb::ListOwnDevices | Verb::InviteOwnDevice => Need::User,
+        Verb::Subscribe | Verb::ListGroups | Verb::ListConversations => Need::User,
+        Verb::ListOwnDevices | Verb::InviteOwnDevice => Need::User,
         Verb::RenameOwnDevice | Verb::RevokeOwnDevice | Verb::NameUser => Need::User,
         Verb::ListUsers | Verb::Names => Need::Nothing,
         Verb::CreateGroup => Need::Setting(rights.create_groups),
-        Verb::Pull | Verb::Ack | Verb::ReadMark | Verb::Skip => Need::Known,
+        Verb::Pull | Verb::Ack | Verb::ReadMark | Verb::Skip | Verb::Receipts => Need::Known,
         Verb::ListMembers | Verb::ListOnline | Verb::LeaveGroup => Need::Present,
         Verb::Send | Verb::Edit | Verb::RecallOwn | Verb::React | Verb::Typing => voice(Role::Member),
         Verb::AddMember => Need::Voice { of: Role::Admin, who: rights.add_members },

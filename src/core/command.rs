@@ -171,6 +171,28 @@ pub enum Command {
         /// (group, msgid).
         entries: Vec<(GroupId, MessageId)>,
     },
+    /// Moves the read mark of the device's user in a group up.
+    MarkRead {
+        /// Which.
+        device: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// The last msgid that was read.
+        msgid: MessageId,
+        /// The version of the mark that it was made under: a late one does nothing.
+        version: u64,
+    },
+    /// Sets the read mark where it is wanted, backwards too: everything behind it is unread.
+    MarkUnread {
+        /// Which.
+        device: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// The last msgid that counts as read.
+        msgid: MessageId,
+        /// The version that the mark has.
+        version: u64,
+    },
     /// Moves a cursor up on purpose.
     Skip {
         /// Which.
@@ -224,6 +246,8 @@ impl Command {
             | Command::LeaveGroup { .. }
             | Command::Ack { .. }
             | Command::ReadMarks { .. }
+            | Command::MarkRead { .. }
+            | Command::MarkUnread { .. }
             | Command::Skip { .. } => RoomNeeded::Reserve,
             Command::Enrol { .. } | Command::Send(_) | Command::RenewFirstInvite { .. } => RoomNeeded::Judged,
         }
@@ -292,6 +316,15 @@ pub enum Answer {
         moved: Vec<(GroupId, MessageId)>,
         /// (group, why).
         refused: Vec<(GroupId, Refusal)>,
+    },
+    /// The read mark as it stands now.
+    ReadMark {
+        /// The group.
+        group: GroupId,
+        /// The last msgid that counts as read.
+        msgid: MessageId,
+        /// How often it was set anew.
+        version: u64,
     },
     /// It was refused.
     Refused(Refusal),
@@ -390,6 +423,9 @@ pub enum Refusal {
     /// The former member is banned.
     #[error("banned from this group")]
     Banned,
+    /// Another device has set the read mark anew.
+    #[error("another device has set the read mark anew")]
+    MarkMoved,
     /// The disk is full.
     #[error("the disk is full: nothing that grows is taken until there is room")]
     StorageFull,

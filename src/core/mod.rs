@@ -6,7 +6,10 @@
 
 pub mod attached;
 pub mod authorise;
+mod changes;
 pub mod command;
+pub mod conversations;
+mod cursors;
 pub mod event;
 pub mod inbox;
 pub mod listener;

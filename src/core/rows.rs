@@ -116,6 +116,9 @@ pub struct CursorRow {
     pub content: u64,
     /// Content items of the user's own up to there, or [`CursorRow::UNKNOWN`].
     pub own: u64,
+    /// Of a read mark, how often it was set anew, as by marking something unread; a mark that was made under a lower
+    /// version is late and does nothing. Zero for devices.
+    pub version: u64,
 }
 
 impl CursorRow {
@@ -125,7 +128,7 @@ impl CursorRow {
     /// A cursor between the places where ordinals are known.
     #[must_use]
     pub const fn without_ordinals(msgid: MessageId) -> CursorRow {
-        CursorRow { msgid, content: CursorRow::UNKNOWN, own: CursorRow::UNKNOWN }
+        CursorRow { msgid, content: CursorRow::UNKNOWN, own: CursorRow::UNKNOWN, version: 0 }
     }
 
     /// Content items of the group and of the user's own up to the cursor, where they are known.

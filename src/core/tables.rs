@@ -8,13 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::core::authorise::{Asker, Rights, Verb, authorise};
+use crate::core::changes::Changes;
 use crate::core::command::Refusal;
+use crate::core::conversations::READ_MARK;
+use crate::core::cursors::Cursors;
 use crate::core::recalled::Recalled;
 use crate::core::rows::{
     Act, CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, InviteRow, ItemContent, ItemRow, MemberRow, Meta,
     SendRow, SendWindow, UserRow, Write,
 };
-use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, UserId};
+use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
 
 /// Where a group stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +49,13 @@ pub struct Counts {
     pub items: u64,
 }
 
+/// The content items of a user in a group.
+#[derive(Clone, Copy, Default)]
+struct Own {
+    count: u64,
+    last: MessageId,
+}
+
 /// All resident rows.
 #[derive(Default)]
 pub struct Tables {
@@ -53,12 +63,14 @@ pub struct Tables {
     marks: BTreeMap<GroupId, Marks>,
     present: BTreeMap<GroupId, usize>,
     members: BTreeMap<(GroupId, UserId), MemberRow>,
-    memberships: BTreeSet<(UserId, GroupId)>,
-    own: BTreeMap<(GroupId, UserId), u64>,
+    /// With the frame that has changed the membership or its read mark last.
+    memberships: BTreeMap<(UserId, GroupId), Lsn>,
+    frames: Changes,
+    own: BTreeMap<(GroupId, UserId), Own>,
     mentions: BTreeMap<(GroupId, UserId), u64>,
     recalled: Recalled,
     changes: BTreeMap<GroupId, MessageId>,
-    cursors: BTreeMap<(GroupId, UserId, DeviceId), CursorRow>,
+    cursors: Cursors,
     users: BTreeMap<UserId, UserRow>,
     handles: BTreeMap<Handle, UserId>,
     devices: BTreeMap<DeviceId, DeviceRow>,
@@ -92,6 +104,12 @@ impl Tables {
         }
     }
 
+    /// What is loaded or applied next was written by this frame of the log; frames of what is applied ascend. A row that
+    /// names a membership is loaded after that.
+    pub fn begin_frame(&mut self, frame: Lsn) {
+        self.frames.begin(frame);
+    }
+
     /// Takes the writes of a frame that is durable now, in their order.
     pub fn apply(&mut self, writes: &[Write]) {
         for write in writes {
@@ -103,11 +121,15 @@ impl Tables {
         match write {
             Write::Group(group, row) => {
                 self.raise(*group, Marks { head: row.head_mark, content: row.content_mark });
-                self.groups.insert(*group, row.clone());
+                let kept = self.groups.insert(*group, row.clone()).map(|before| before.first_kept);
+                if kept == Some(row.first_kept) { self.frames.group(*group) } else { self.frames.kept(*group) }
             }
             Write::Member(group, user, row) => self.put_member(*group, *user, row),
             Write::Cursor(group, user, device, row) => {
-                self.cursors.insert((*group, *user, *device), *row);
+                self.cursors.put(*group, *user, *device, *row);
+                if *device == READ_MARK && self.memberships.contains_key(&(*user, *group)) {
+                    self.note_membership(*user, *group);
+                }
             }
             Write::User(user, row) => self.put_user(*user, row),
             Write::Device(device, row) => self.put_device(*device, row),
@@ -149,9 +171,11 @@ impl Tables {
 
     fn put_item(&mut self, item: &ItemRow) {
         self.raise(item.group, Marks { head: item.msgid, content: item.content_ordinal });
+        self.frames.group(item.group);
         if item.content.is_content() {
             let own = self.own.entry((item.group, item.author)).or_default();
-            *own = item.own_ordinal.max(*own);
+            own.count = item.own_ordinal.max(own.count);
+            own.last = item.msgid.max(own.last);
         }
         if let ItemContent::Sent { act: Act::Edits(_) | Act::Recalls(_), .. } = item.content {
             self.note_change(item.group, item.msgid);
@@ -166,9 +190,14 @@ impl Tables {
     fn put_member(&mut self, group: GroupId, user: UserId, row: &MemberRow) {
         let is = row.is_member();
         let was = self.members.insert((group, user), row.clone()).is_some_and(|row| row.is_member());
-        self.memberships.insert((user, group));
+        self.note_membership(user, group);
         let present = self.present.entry(group).or_default();
         *present = present.saturating_add(usize::from(is)).saturating_sub(usize::from(was));
+    }
+
+    fn note_membership(&mut self, user: UserId, group: GroupId) {
+        let changed = self.memberships.entry((user, group)).or_default();
+        *changed = self.frames.now().max(*changed);
     }
 
     fn put_user(&mut self, user: UserId, row: &UserRow) {
@@ -233,7 +262,13 @@ impl Tables {
     /// Content items of a user in a group.
     #[must_use]
     pub fn own(&self, group: GroupId, user: UserId) -> u64 {
-        self.own.get(&(group, user)).copied().unwrap_or(0)
+        self.own.get(&(group, user)).map_or(0, |own| own.count)
+    }
+
+    /// The last content item of a user in a group; zero where there is none.
+    #[must_use]
+    pub fn last_said(&self, group: GroupId, user: UserId) -> MessageId {
+        self.own.get(&(group, user)).map_or(MessageId::ZERO, |own| own.last)
     }
 
     /// How often a user was mentioned in a group.
@@ -281,7 +316,23 @@ impl Tables {
     /// Groups that a user belongs or belonged to, above a group id, by group id.
     pub fn groups_of(&self, user: UserId, after: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         let range = (Bound::Excluded((user, after)), Bound::Included((user, GroupId::MAX)));
-        self.memberships.range(range).map(|(_, group)| *group)
+        self.memberships.range(range).map(|((_, group), _)| *group)
+    }
+
+    /// The same with the frame that has changed each membership, or its read mark, last.
+    pub(in crate::core) fn memberships(&self, user: UserId) -> impl Iterator<Item = (GroupId, Lsn)> + '_ {
+        let range = (user, GroupId::ZERO)..=(user, GroupId::MAX);
+        self.memberships.range(range).map(|((_, group), changed)| (*group, *changed))
+    }
+
+    /// The frame that has changed a membership, or its read mark, last.
+    pub(in crate::core) fn membership_changed(&self, user: UserId, group: GroupId) -> Lsn {
+        self.memberships.get(&(user, group)).copied().unwrap_or_default()
+    }
+
+    /// When groups have changed.
+    pub(in crate::core) const fn changes(&self) -> &Changes {
+        &self.frames
     }
 
     /// Whether somebody (none: the operator key) may do what is about no group, and about no setting.
@@ -305,7 +356,7 @@ impl Tables {
     /// Whether a user may know of a group: belongs or belonged to it.
     #[must_use]
     pub fn is_group_known_to(&self, user: UserId, group: GroupId) -> bool {
-        self.memberships.contains(&(user, group))
+        self.memberships.contains_key(&(user, group))
     }
 }
 
@@ -315,13 +366,12 @@ impl Tables {
     /// The cursor of a device, or with device 0 the read mark of a user.
     #[must_use]
     pub fn cursor(&self, group: GroupId, user: UserId, device: DeviceId) -> Option<CursorRow> {
-        self.cursors.get(&(group, user, device)).copied()
+        self.cursors.one(group, user, device)
     }
 
     /// The cursors of all devices of a user in a group, revoked ones included, without the read mark.
     pub fn cursors(&self, group: GroupId, user: UserId) -> impl Iterator<Item = (DeviceId, CursorRow)> + '_ {
-        let from = (group, user, DeviceId::new(1));
-        self.cursors.range(from..=(group, user, DeviceId::new(u32::MAX))).map(|((_, _, device), row)| (*device, *row))
+        self.cursors.of_devices(group, user)
     }
 
     /// A user.
@@ -418,6 +468,7 @@ impl Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::cursors::Stands;
     use crate::core::rows::Interval;
     use crate::limits::{CURSOR_BYTES, MEMBERSHIP_BYTES};
 
@@ -435,8 +486,8 @@ mod tests {
     #[test]
     fn a_membership_and_a_cursor_cost_no_more_than_their_stated_bytes() {
         let stay = size_of::<Interval>() + 16;
-        let membership = entry_bytes::<(GroupId, UserId), MemberRow>() + stay + entry_bytes::<(UserId, GroupId), ()>();
-        let cursor = entry_bytes::<(GroupId, UserId, DeviceId), CursorRow>();
+        let membership = entry_bytes::<(GroupId, UserId), MemberRow>() + stay + entry_bytes::<(UserId, GroupId), Lsn>();
+        let cursor = entry_bytes::<(GroupId, UserId, DeviceId), Stands>();
         assert!(membership <= MEMBERSHIP_BYTES, "{membership}");
         assert!(cursor <= CURSOR_BYTES, "{cursor}");
     }

@@ -161,6 +161,10 @@ mod tests {
         NoContent,
     }
 
+    fn member(intervals: Vec<Interval>) -> MemberRow {
+        MemberRow { role: Role::Member, intervals, name_at_leave: None, muted: false, banned: false }
+    }
+
     #[derive(Debug)]
     struct World {
         items: Vec<Is>,
@@ -172,7 +176,7 @@ mod tests {
 
     impl World {
         fn new() -> World {
-            let row = MemberRow { role: Role::Member, intervals: Vec::new(), name_at_leave: None };
+            let row = member(Vec::new());
             World { items: Vec::new(), recalled: BTreeSet::new(), first_kept: 1, mark: 0, row }
         }
 
@@ -234,7 +238,7 @@ mod tests {
             let mark = MessageId::new(self.mark);
             let mark = if with_ordinals {
                 let (content, own) = (self.content(self.mark), self.own(self.mark));
-                CursorRow { msgid: mark, content, own }
+                CursorRow { msgid: mark, content, own, version: 0 }
             } else {
                 CursorRow::without_ordinals(mark)
             };
@@ -336,8 +340,8 @@ mod tests {
                 content_before: 0,
                 content_until: 0,
             };
-            let member = MemberRow { role: Role::Member, intervals: vec![stay], name_at_leave: None };
-            let mark = Some(CursorRow { msgid: MessageId::ZERO, content: 0, own: 0 });
+            let member = member(vec![stay]);
+            let mark = Some(CursorRow { msgid: MessageId::ZERO, content: 0, own: 0, version: 0 });
             let marks = Marks { head, content: waiting };
             let known = Known { member: &member, marks, first_kept: MessageId::new(1), own: 0, mark };
             let counting = Counting::new(known, |_| 0);

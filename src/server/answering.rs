@@ -6,21 +6,22 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tracing::debug;
 
 use crate::core::authorise::Verb;
 use crate::core::listener as machine;
 use crate::core::tables::Tables;
 use crate::ids::MessageId;
 use crate::limits;
+use crate::server::gather::{Gather, Gathered, encode};
 use crate::server::listening::Listening;
 use crate::server::reader::{Page, PageAsked};
 use crate::server::session::Session;
-use crate::server::{Shared, lists, rows, translate};
+use crate::server::{Shared, conversations, lists, receipts, rows, translate};
 use crate::wire::code::Code;
-use crate::wire::codec::{self, RawFrame};
+use crate::wire::codec::RawFrame;
 use crate::wire::frame::{
-    Extensions, Frame, ListDevices, ListGroups, ListMembers, ListOnline, ListUsers, Names, PageEnd, PageRows, Pull,
+    Conversations, Extensions, Frame, ListDevices, ListGroups, ListMembers, ListOnline, ListUsers, Names, PageEnd,
+    PageRows, Pull, Receipts,
 };
 
 /// Bytes of rows in one frame of a page.
@@ -31,6 +32,8 @@ const PART_BYTES: usize = 64 * 1024;
 pub(crate) enum Next {
     /// This page is to be read, for [`Answering::read`].
     Read(PageAsked),
+    /// This answer is to be put together, for [`Answering::gathered`].
+    Gather(Gather),
     /// This frame is to be written, and then [`Answering::written`] told.
     Write(Bytes),
     /// The stream is finished.
@@ -49,6 +52,7 @@ pub(crate) struct Answering {
 
 enum State {
     Reading(PageAsked),
+    Gathering(Gather),
     /// Rows with the last msgid of each piece, in order; then the end.
     Rows {
         page: Page,
@@ -75,6 +79,7 @@ impl Answering {
     pub(crate) fn next(&mut self) -> Next {
         match &self.state {
             State::Reading(asked) => Next::Read(*asked),
+            State::Gathering(gather) => Next::Gather(*gather),
             State::Last(frame) => Next::Write(frame.clone()),
             State::Done => Next::End,
             State::Rows { page, pieces } => {
@@ -109,6 +114,12 @@ impl Answering {
         };
     }
 
+    /// The answer was put together, or not.
+    pub(crate) fn gathered(&mut self, answer: Result<Gathered, Code>) {
+        let frame = answer.and_then(|answer| answer.frame(self.request, &self.shared.view.read().tables));
+        self.state = frame.map_or_else(|code| self.refused(code), State::Last);
+    }
+
     /// The frame of [`Next::Write`] was written.
     pub(crate) fn written(&mut self) {
         match std::mem::replace(&mut self.state, State::Done) {
@@ -123,7 +134,7 @@ impl Answering {
                     listening.page_ended(tables, handing, page.covered_to, page.head);
                 }),
             },
-            State::Reading(_) | State::Last(_) | State::Done => {}
+            State::Reading(_) | State::Gathering(_) | State::Last(_) | State::Done => {}
         }
     }
 
@@ -137,6 +148,8 @@ impl Answering {
         let (request, shared, session) = (self.request, &self.shared, &self.session);
         let frame = match raw.kind {
             Pull::TYPE => return self.pull(&decode(raw)?).map(State::Reading),
+            Conversations::TYPE => return self.conversations(&decode(raw)?).map(State::Gathering),
+            Receipts::TYPE => return self.receipts(&decode(raw)?).map(State::Gathering),
             ListGroups::TYPE => encode(request, &lists::groups(shared, session, &decode::<ListGroups>(raw)?)?)?,
             ListMembers::TYPE => encode(request, &lists::members(shared, session, &decode::<ListMembers>(raw)?)?)?,
             ListUsers::TYPE => encode(request, &lists::users(shared, session, &decode::<ListUsers>(raw)?)?)?,
@@ -168,6 +181,18 @@ impl Answering {
             return rows.clone();
         }
         rows::without_recalled(rows, tables, page.group)
+    }
+
+    fn conversations(&self, asked: &Conversations) -> Result<Gather, Code> {
+        self.shared.view.read().tables.may(Verb::ListConversations, self.session.who()).map_err(translate::code)?;
+        let device = self.session.device.unwrap_or_default();
+        Ok(Gather::Conversations(conversations::Asked::new(self.session.user, device, asked)))
+    }
+
+    fn receipts(&self, asked: &Receipts) -> Result<Gather, Code> {
+        let may = self.shared.view.read().tables.may_in(asked.gid, Verb::Receipts, self.session.who());
+        may.map_err(translate::code)?;
+        Ok(Gather::Receipts(receipts::Asked::new(self.session.user, asked)))
     }
 
     fn end_of(&self, page: &Page) -> Result<Bytes, Code> {
@@ -212,11 +237,4 @@ fn open(shared: &Shared, session: &Session, pull: &Pull) -> Result<Option<machin
 
 fn decode<F: Frame>(raw: &RawFrame) -> Result<F, Code> {
     raw.decode().map_err(|_| Code::Malformed)
-}
-
-fn encode<F: Frame>(request: u32, frame: &F) -> Result<Bytes, Code> {
-    codec::encode(request, frame).map_err(|error| {
-        debug!(%error, "an answer does not fit a frame");
-        Code::TooLarge
-    })
 }

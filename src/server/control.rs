@@ -19,8 +19,9 @@ use crate::server::{Shared, auth, translate};
 use crate::wire::code::Code;
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{
-    AddDevice, AddMember, CreateGroup, DeactivateUser, DeleteUser, Frame, FreeHandle, LeaveGroup, MakeInvite, Payload,
-    ReactivateUser, RemoveMember, RenameDevice, RenameGroup, RevokeDevice, Send, SetName, Skip, Status,
+    AddDevice, AddMember, CreateGroup, DeactivateUser, DeleteUser, Frame, FreeHandle, LeaveGroup, MakeInvite, MarkRead,
+    MarkUnread, Payload, ReactivateUser, RemoveMember, RenameDevice, RenameGroup, RevokeDevice, Send, SetName, Skip,
+    Status,
 };
 use crate::wire::link::{InviteCode, Link};
 
@@ -109,6 +110,8 @@ fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Aske
         | LeaveGroup::TYPE
         | RenameGroup::TYPE
         | SetName::TYPE
+        | MarkRead::TYPE
+        | MarkUnread::TYPE
         | Skip::TYPE => match session.device {
             Some(device) => of_device(session, device, raw),
             None => Ok(Asked::Refuse(Code::NotAllowed)),
@@ -165,6 +168,14 @@ fn of_device(session: &Session, by: DeviceId, raw: &RawFrame) -> Result<Asked, C
         SetName::TYPE => {
             let SetName { name, .. } = decode(raw)?;
             Command::NameUser { by, name }
+        }
+        MarkRead::TYPE => {
+            let MarkRead { gid, msgid, version, .. } = decode(raw)?;
+            Command::MarkRead { device: by, group: gid, msgid, version }
+        }
+        MarkUnread::TYPE => {
+            let MarkUnread { gid, msgid, version, .. } = decode(raw)?;
+            Command::MarkUnread { device: by, group: gid, msgid, version }
         }
         Skip::TYPE => {
             let Skip { gid, to, .. } = decode(raw)?;

@@ -6,11 +6,13 @@
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::core::command::Event;
 use crate::core::rows::MemberRow;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
+use crate::limits::READ_MARKS_TOLD_MAX;
+use crate::server::receipts;
 use crate::server::session::Session;
 use crate::server::writer::{Batch, Told};
 use crate::server::{ServeError, Shared};
@@ -19,12 +21,26 @@ use crate::wire::frame::{DeviceNotice, Extensions, MembershipNotice, ReadMarkNot
 
 /// Takes batches until the writer stops; returns how it ended.
 pub(crate) async fn run(shared: Arc<Shared>, mut told: mpsc::Receiver<Told>) -> Result<(), ServeError> {
-    while let Some(what) = told.recv().await {
+    loop {
+        let due = shared.moved.due();
+        let receipts_are_due = async {
+            match due {
+                Some(due) => tokio::time::sleep_until(due.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let what = tokio::select! {
+            what = told.recv() => what,
+            () = receipts_are_due => {
+                receipts::tell(&shared);
+                continue;
+            }
+        };
+        let Some(what) = what else { return Err(ServeError::WriterEnded) };
         if let Some(ended) = take(&shared, what) {
             return ended;
         }
     }
-    Err(ServeError::WriterEnded)
 }
 
 /// Does what the writer has told; says how the writer has ended, where it has.
@@ -104,12 +120,14 @@ fn tell(shared: &Shared, event: Event) {
             }
         }
         Event::ReadMarks { user, by, entries } => {
-            let notice = ReadMarkNotice { entries, extensions: Extensions::default() };
-            for session in others(shared, user, by) {
-                session.notice(&notice);
-            }
+            shared.moved.note(user, entries.iter().map(|(group, _)| *group));
+            read_marks(shared, user, by, &entries);
         }
         Event::Cursors { device, entries } => {
+            let user = shared.view.read().tables.device(device).map(|row| row.user);
+            if let Some(user) = user {
+                shared.moved.note(user, entries.iter().map(|(group, _)| *group));
+            }
             for session in sessions(shared, device) {
                 if let Some(mut listening) = session.listening() {
                     listening.cursors_rose(&entries);
@@ -120,6 +138,27 @@ fn tell(shared: &Shared, event: Event) {
         Event::OperatorExists => {
             info!("the first operator has joined: the first invite is void");
             shared.first_invite_used();
+        }
+    }
+}
+
+/// Tells the other devices where the marks stand now, which may be further than where this moved them.
+fn read_marks(shared: &Shared, user: UserId, by: DeviceId, entries: &[(GroupId, MessageId)]) {
+    let sessions: Vec<_> = others(shared, user, by).collect();
+    if sessions.is_empty() {
+        return;
+    }
+    let marks: Vec<_> = {
+        let tables = &shared.view.read().tables;
+        let mark = |(group, _): &(GroupId, MessageId)| {
+            tables.read_mark(*group, user).map(|mark| (*group, mark.msgid, mark.version))
+        };
+        entries.iter().filter_map(mark).collect()
+    };
+    for notice in marks.chunks(READ_MARKS_TOLD_MAX).map(ReadMarkNotice::of) {
+        match notice {
+            Ok(notice) => sessions.iter().for_each(|session| session.notice(&notice)),
+            Err(error) => warn!(%error, "a notice of read marks does not fit a frame"),
         }
     }
 }

@@ -15,7 +15,9 @@ use crate::core::sight::TablesSight;
 use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::limits;
+use crate::server::receipts::Told;
 use crate::server::rows::{self, Rows};
+use crate::wire::frame::ReceiptNotice;
 
 /// Rows of one group on their way to the push stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub(crate) struct Outgoing {
     pub(crate) pushes: Vec<Pushed>,
     /// Notices, in order.
     pub(crate) notices: Vec<Bytes>,
+    /// Receipts to tell.
+    pub(crate) receipts: Vec<ReceiptNotice>,
     /// Heads to tell.
     pub(crate) heads: Vec<(GroupId, MessageId)>,
     /// Reads to do.
@@ -64,6 +68,7 @@ pub(crate) struct Listening {
     pushes: VecDeque<Pushed>,
     notices: VecDeque<Bytes>,
     fetches: Vec<Fetch>,
+    receipts: Told,
 }
 
 impl Listening {
@@ -78,6 +83,7 @@ impl Listening {
             pushes: VecDeque::new(),
             notices: VecDeque::new(),
             fetches: Vec::new(),
+            receipts: Told::default(),
         }
     }
 
@@ -105,6 +111,7 @@ impl Listening {
         if self.subscriptions == opened_under {
             self.wanted = None;
             self.notices.clear();
+            self.receipts.clear();
         } else if let Some(wanted) = self.wanted.clone() {
             self.machine.subscribe(wanted, &self.sight(tables));
         }
@@ -206,6 +213,17 @@ impl Listening {
         room
     }
 
+    /// Others have come further in a group where the user has said something.
+    pub(crate) fn receipts_moved(
+        &mut self,
+        group: GroupId,
+        users: impl Iterator<Item = (UserId, (MessageId, MessageId))>,
+    ) {
+        if self.wanted.is_some() {
+            self.receipts.note(group, users);
+        }
+    }
+
     /// What it counts as handed and has not written yet.
     #[cfg(feature = "proof")]
     pub(crate) fn queued(&self) -> impl Iterator<Item = &Push> {
@@ -218,6 +236,7 @@ impl Listening {
             pushes: self.pushes.drain(..).collect(),
             notices: self.notices.drain(..).collect(),
             heads: self.machine.take_heads(),
+            receipts: self.receipts.take(),
             fetches: std::mem::take(&mut self.fetches),
             credit: self.machine.credit(),
         }

@@ -124,6 +124,9 @@ fn frames(outgoing: &Outgoing) -> Result<Vec<Bytes>, WireError> {
         frames.push(codec::encode(0, &Heads { entries: entries.to_vec(), extensions: Extensions::default() })?);
     }
     frames.extend(outgoing.notices.iter().cloned());
+    for notice in &outgoing.receipts {
+        frames.push(codec::encode(0, notice)?);
+    }
     Ok(frames)
 }
 

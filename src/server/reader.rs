@@ -21,6 +21,7 @@ use crate::ids::{GroupId, Lsn, MessageId, UserId};
 use crate::limits;
 use crate::server::attaching;
 use crate::server::doubt::Doubt;
+use crate::server::gather::{Gather, Gathered};
 use crate::server::rows::{Rows, RowsMaker};
 use crate::server::translate;
 use crate::server::view::View;
@@ -73,6 +74,7 @@ pub(crate) struct Page {
 enum Job {
     Page(PageAsked, oneshot::Sender<Result<Page, Code>>),
     Attach(Wanted, oneshot::Sender<Result<Attached, Code>>),
+    Gather(Gather, oneshot::Sender<Result<Gathered, Code>>),
 }
 
 /// What a thread holds as long as it runs, so that its end can be waited for without waiting for it for ever.
@@ -129,6 +131,11 @@ impl Readers {
         }
     }
 
+    /// Puts an answer together.
+    pub(crate) async fn gather(&self, gather: Gather) -> Result<Gathered, Code> {
+        self.ask(|reply| Job::Gather(gather, reply)).await
+    }
+
     async fn ask<T>(&self, job: impl FnOnce(oneshot::Sender<Result<T, Code>>) -> Job) -> Result<T, Code> {
         let Ok(_place) = self.places.acquire().await else { return Err(Code::ServerStopping) };
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -151,6 +158,7 @@ fn run(view: &View, jobs: &Receiver<Job>, pulse: &Pulse, doubt: &Doubt) {
             Job::Attach(wanted, reply) => {
                 answer(pulse, reply, || attaching::scan(&attaching::look(view, wanted), doubt));
             }
+            Job::Gather(gather, reply) => answer(pulse, reply, || gather.read(view, doubt)),
         }
     }
 }

@@ -47,6 +47,7 @@ async fn serve(shared: Arc<Shared>, session: Arc<Session>, mut send: SendStream,
     loop {
         match answering.next() {
             Next::Read(asked) => answering.read(shared.readers.page(asked).await),
+            Next::Gather(gather) => answering.gathered(shared.readers.gather(gather).await),
             Next::Write(frame) => match send.write_all_chunks(&mut [frame]).await {
                 Ok(()) => answering.written(),
                 Err(error) => {

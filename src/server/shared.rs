@@ -17,6 +17,7 @@ use crate::server::admission::Admission;
 use crate::server::operator;
 use crate::server::presence::Presence;
 use crate::server::reader::Readers;
+use crate::server::receipts::Moved;
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Reply};
 use crate::server::view::View;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) commands: Commands,
     /// The threads that read pages.
     pub(crate) readers: Readers,
+    /// Who has come further, for authors to be told.
+    pub(crate) moved: Moved,
     /// The public half of the operator key.
     pub(crate) operator_key: DeviceKey,
     /// The current pin and the next, as Welcome carries them.

@@ -34,6 +34,7 @@ use crate::server::identity::{self, Identity, IdentityError};
 use crate::server::opening::{Found, IndexOptions, OpenError, Place};
 use crate::server::presence::Presence;
 use crate::server::reader::{Alive, Readers};
+use crate::server::receipts::Moved;
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Outcome};
 use crate::server::room::{Monitor, Room, Watch};
@@ -188,6 +189,7 @@ impl Server {
             admission: Admission::new(Bounds::default()),
             commands,
             readers,
+            moved: Moved::default(),
             operator_key,
             pins: identity.pins().map(|pin| Bytes::copy_from_slice(&pin.0)).collect(),
             pin: identity.pin(),

@@ -25,6 +25,8 @@ const REQUESTS: &[(&str, &[Verb])] = &[
     ("DeleteUser", &[Verb::DeleteUser]),
     ("FreeHandle", &[Verb::FreeHandle]),
     ("Skip", &[Verb::Skip]),
+    ("MarkRead", &[Verb::ReadMark]),
+    ("MarkUnread", &[Verb::ReadMark]),
     ("Status", &[Verb::Status]),
     ("Ack", &[Verb::Ack]),
     ("Subscribe", &[Verb::Subscribe]),
@@ -34,6 +36,8 @@ const REQUESTS: &[(&str, &[Verb])] = &[
     ("ListMembers", &[Verb::ListMembers]),
     ("ListUsers", &[Verb::ListUsers]),
     ("ListDevices", &[Verb::ListOwnDevices, Verb::ListOthersDevices]),
+    ("Conversations", &[Verb::ListConversations]),
+    ("Receipts", &[Verb::Receipts]),
     ("Names", &[Verb::Names]),
 ];
 
@@ -56,17 +60,21 @@ const ANSWERS: &[&str] = &[
     "Cursors",
     "AcksRefused",
     "StatusInfo",
+    "ReadMark",
     "PageRows",
     "PageEnd",
     "GroupList",
     "MemberList",
     "UserList",
     "DeviceList",
+    "ConversationList",
+    "ReceiptList",
     "Push",
     "Heads",
     "MembershipNotice",
     "DeviceNotice",
     "ReadMarkNotice",
+    "ReceiptNotice",
 ];
 
 /// Scenario 25: the verbs of the one function are those of the protocol, no more and no fewer.

@@ -48,6 +48,8 @@ impl View {
         let mut published = self.0.write().unwrap_or_else(PoisonError::into_inner);
         published.durable = frame.lsn;
         published.overlay.insert(frame);
+        let durable = published.durable;
+        published.tables.begin_frame(durable);
         published.tables.apply(writes);
     }
 

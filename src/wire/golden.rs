@@ -94,6 +94,9 @@ golden! {
     0 AcksRefused { entries: vec![(G300, 64)], extensions: NONE } "0000000c002e000000000001ac024000"
     14 Status { extensions: NONE } "00000008002f000000000e00"
     14 StatusInfo { version: "0.1.0".into(), uptime_ms: 1_000, users: 2, groups: 1, devices: 3, connections: 2, items: 300, durable_lsn: 77, log_bytes: 16_777_216, extensions: NONE } "0000001b0030000000000e05302e312e30e80702010302ac024d8080800800"
+    15 MarkRead { gid: G7, msgid: M42, version: 1, extensions: NONE } "0000000b0038000000000f072a0100"
+    15 ReadMark { gid: G7, msgid: M300, version: 2, extensions: NONE } "0000000c0039000000000f07ac020200"
+    16 MarkUnread { gid: G7, msgid: M42, version: 300, extensions: NONE } "0000000c003a0000000010072aac0200"
     15 SetName { name: "Bo é".into(), extensions: NONE } "0000000e003c000000000f05426f20c3a900"
     15 DeactivateUser { handle: "bob".into(), extensions: NONE } "0000000c003e000000000f03626f6200"
     15 ReactivateUser { handle: "bob".into(), extensions: NONE } "0000000c003f000000000f03626f6200"
@@ -112,11 +115,16 @@ golden! {
     1 ListDevices { handle: Some("bob".into()), after: DeviceId::ZERO, extensions: NONE } "0000000e005900000000010103626f620000"
     1 DeviceList { rows: Rows(vec![DeviceInfo { device: DeviceId::new(9), name: "phone".into(), enrolled_ms: 1_700_000_000_000, revoked: false, online: true, extensions: NONE }]), more: false, extensions: NONE } "0000001b005a00000000010110090570686f6e6580d095ffbc310001000000"
     1 Names { users: vec![UserId::new(3), UserId::new(300)], extensions: NONE } "0000000c005b00000000010203ac0200"
+    1 Conversations { since: 300, behind: Some((299, G7)), rows: 100, preview_bytes: 160, extensions: NONE } "00000011005c0000000001ac0201ab020764a00100"
+    1 ConversationList { rows: Rows(vec![conversation(), left_conversation()]), more: true, version: 300, extensions: NONE } "00000049005d0000000001022d07ab02047465616d0302ac022a2a01820201012a010380d095ffbc310368c3a901000201056c61746572ac02000eac02050000002a0000000000000001ac0200"
+    1 Receipts { gid: G7, msgid: M42, after: UserId::ZERO, extensions: NONE } "0000000b005e0000000001072a0000"
+    1 ReceiptList { members: 2, received: 1, read: 0, silent: 1, rows: Rows(vec![ReceiptInfo { user: UserId::new(3), received: true, read: false, extensions: NONE }]), more: false, extensions: NONE } "00000013005f0000000001020100010104030100000000"
     0 Push { credit_items: 16, credit_bytes: 32_768, batches: vec![PushBatch { gid: G7, continues: MessageId::new(41), covered_to: M42, rows: rows(), extensions: NONE }], extensions: NONE } "0000003700700000000000108080020107292a250000002100000000000000012c072a01010380d095ffbc317a7a7a7a7a7a7a7a0368c3a9000000"
     0 Heads { entries: vec![(G7, M300)], extensions: NONE } "0000000c007100000000000107ac0200"
     0 MembershipNotice { gid: G7, member: true, msgid: M42, extensions: NONE } "0000000b0072000000000007012a00"
     0 DeviceNotice { device: DeviceId::new(9), name: "phone".into(), added: true, extensions: NONE } "0000001000730000000000090570686f6e650100"
     0 ReadMarkNotice { entries: vec![(G7, M42)], extensions: NONE } "0000000b0074000000000001072a00"
+    0 ReceiptNotice { gid: G7, users: vec![(UserId::new(3), M300, M42)], more: true, extensions: NONE } "0000000f00750000000000070103ac022a0100"
     15 DeleteUser { handle: "bob".into(), extensions: NONE } "0000000c0080000000000f03626f6200"
     15 Deleting { left: 300, extensions: NONE } "0000000a0081000000000fac0200"
     15 FreeHandle { handle: "bob".into(), extensions: NONE } "0000000c0082000000000f03626f6200"
@@ -125,6 +133,54 @@ golden! {
     0 Typing { gid: G300, extensions: NONE } "0000000a00a00000000000ac0200"
     0 TypingNote { gid: G7, user: UserId::new(3), extensions: NONE } "0000000a00a10000000000070300"
     0 PresenceNote { user: UserId::new(3), online: true, extensions: NONE } "0000000a00a20000000000030100"
+}
+
+/// A conversation with everything in it.
+fn conversation() -> Conversation {
+    let text = "hé".to_owned();
+    let last = Preview {
+        msgid: M42,
+        kind: kind::TEXT,
+        author: UserId::new(3),
+        time_ms: 1_700_000_000_000,
+        text,
+        whole: true,
+        extensions: NONE,
+    };
+    Conversation {
+        gid: G7,
+        changed: 299,
+        name: "team".into(),
+        role: 3,
+        members: 2,
+        head: M300,
+        cursor: M42,
+        read: M42,
+        version: 1,
+        unread: 258,
+        mentions: 1,
+        last: Some(last),
+        extensions: later(),
+    }
+}
+
+/// A conversation with nothing in it.
+fn left_conversation() -> Conversation {
+    Conversation {
+        gid: G300,
+        changed: 5,
+        name: String::new(),
+        role: 0,
+        members: 0,
+        head: M42,
+        cursor: MessageId::ZERO,
+        read: MessageId::ZERO,
+        version: 0,
+        unread: 0,
+        mentions: 0,
+        last: None,
+        extensions: NONE,
+    }
 }
 
 /// What is sent in the golden Send.
@@ -210,6 +266,12 @@ pub(super) fn items() -> Vec<(Item, Bytes)> {
     .chain(items_about_others())
     .map(|(item, golden)| (item, unhex(golden)))
     .collect()
+}
+
+#[test]
+fn versions_of_read_marks_have_their_golden_bytes() {
+    let notice = ReadMarkNotice::of(&[(G7, M42, 300)]).unwrap();
+    assert_eq!(hex(&codec::encode(0, &notice).unwrap()), "000000100074000000000001072a01010301ac02");
 }
 
 #[test]

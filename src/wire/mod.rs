@@ -24,6 +24,7 @@ mod properties;
 pub mod row;
 pub mod said;
 mod shown;
+mod talk;
 pub mod version;
 
 pub use error::WireError;

@@ -34,6 +34,16 @@ macro_rules! plain {
 
 plain! { bool u8 u16 u32 u64 ClientSeq DeviceId Epoch GroupId MessageId UserId }
 
+impl<A: Show, B: Show> Show for (A, B) {
+    fn show(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("(")?;
+        self.0.show(out)?;
+        out.write_str(", ")?;
+        self.1.show(out)?;
+        out.write_str(")")
+    }
+}
+
 impl Show for String {
     fn show(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "({} bytes)", self.len())

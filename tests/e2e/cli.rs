@@ -21,7 +21,7 @@ fn every_command_prints_the_promised_json() {
     let (alice, bob) = served.team();
     assert_eq!(
         alice.json(&["group", "list"])[0],
-        json!({"group": "g1", "name": "team", "role": "owner", "members": 2, "head": 2, "cursor": 0})
+        json!({"group": "g1", "name": "team", "role": "owner", "members": 2, "head": 2, "cursor": 0, "read": 0, "unread": 0, "mentions": 0})
     );
     let members = alice.json(&["group", "members", "team"]);
     assert_eq!(members[1], json!({"user": "u2", "handle": "bob", "role": "member", "joined": 2}));
@@ -49,6 +49,15 @@ fn every_command_prints_the_promised_json() {
     assert_eq!(alice.json(&["group", "rename", "g2", "another"])[0], json!({"group": "g2", "msgid": 2}));
     assert_eq!(alice.json(&["group", "add", "g2", "bob"])[0], json!({"group": "g2", "msgid": 3}));
     assert_eq!(alice.json(&["group", "remove", "another", "bob"])[0], json!({"group": "g2", "msgid": 4}));
+    assert_eq!(alice.json(&["group", "list"])[0]["unread"], 1);
+    let receipts = bob.json(&["receipts", "team", "3"]);
+    let counts = json!({"group": "g1", "msgid": 3, "members": 1, "received": 0, "read": 0, "silent": 0});
+    assert_eq!(receipts[0], counts);
+    assert_eq!(receipts[1], json!({"user": "u1", "handle": "alice", "received": false, "read": false}));
+    assert_eq!(alice.json(&["read", "team"])[0], json!({"group": "g1", "read": 3, "version": 0}));
+    assert_eq!(bob.json(&["receipts", "team", "3"])[1]["read"], true);
+    assert_eq!(alice.json(&["read", "--unread", "team", "3"])[0], json!({"group": "g1", "read": 2, "version": 1}));
+    assert_eq!(alice.json(&["group", "list"])[0]["unread"], 1);
     assert_eq!(alice.json(&["skip", "team", "3"])[0], json!({"group": "g1", "cursor": 3}));
     let status = alice.json(&["status"]);
     assert_eq!((&status[0]["device"], &status[0]["outbox"]), (&json!("d1"), &json!(0)));

@@ -39,4 +39,5 @@ mod sends;
 mod shell;
 mod terminal;
 mod trust;
+mod unread;
 mod verify;

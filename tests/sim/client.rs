@@ -247,6 +247,7 @@ impl Client {
             Event::Disconnected { cause, .. } => format!("{device} has no connection: {cause}"),
             Event::Head { .. } | Event::Membership { .. } | Event::Device { .. } => return Ok(None),
             Event::Typing { .. } | Event::Presence { .. } => return Ok(None),
+            Event::ReadMark(_) | Event::Receipts { .. } => return Ok(None),
         }))
     }
 

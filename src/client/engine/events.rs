@@ -8,6 +8,7 @@ use crate::client::event::Event;
 use crate::client::net::{Line, Net, NetEvent};
 use crate::client::receiving::OwnItems;
 use crate::client::stream::refusal;
+use crate::client::talk::ReadMark;
 use crate::clock;
 use crate::ids::ClientSeq;
 use crate::wire::WireError;
@@ -199,6 +200,15 @@ impl<N: Net> Engine<N> {
             frame::MembershipNotice::TYPE => {
                 let frame::MembershipNotice { gid: group, member, msgid, extensions: _ } = raw.decode()?;
                 receiving.notify(Event::Membership { group, member, msgid });
+            }
+            frame::ReadMarkNotice::TYPE => {
+                for (group, msgid, version) in raw.decode::<frame::ReadMarkNotice>()?.marks()? {
+                    receiving.notify(Event::ReadMark(ReadMark { group, msgid, version }));
+                }
+            }
+            frame::ReceiptNotice::TYPE => {
+                let frame::ReceiptNotice { gid: group, users, more, extensions: _ } = raw.decode()?;
+                receiving.notify(Event::Receipts { group, users, more });
             }
             frame::DeviceNotice::TYPE => {
                 let frame::DeviceNotice { device, name, added, extensions: _ } = raw.decode()?;

@@ -5,9 +5,9 @@
 
 use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Event, Refusal};
+use crate::core::conversations::READ_MARK;
 use crate::core::rows::{CursorRow, Write};
 use crate::core::state::decision::{Decided, Decision};
-use crate::core::state::members::READ_MARK;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 
 type Entries = Vec<(GroupId, MessageId)>;
@@ -29,6 +29,44 @@ impl Decision<'_> {
             self.events.push(Event::ReadMarks { user, by: device, entries: risen });
         }
         Ok(answer)
+    }
+
+    /// Moves the read mark up, where it has still the version that the mark was made under.
+    pub(super) fn mark_read(&mut self, device: DeviceId, group: GroupId, to: MessageId, version: u64) -> Decided {
+        let user = self.session(device)?;
+        let before = self.mark_of(user, group)?;
+        if version < before.version || to.min(self.tables.visible_head(user, group)) <= before.msgid {
+            return Ok(Answer::ReadMark { group, msgid: before.msgid, version: before.version });
+        }
+        self.put_mark(user, device, group, to, before.version)
+    }
+
+    /// Sets the read mark where it is wanted, backwards too, under a new version. Asked again it is done already; where
+    /// another device was faster the asker has to look first.
+    pub(super) fn mark_unread(&mut self, device: DeviceId, group: GroupId, to: MessageId, version: u64) -> Decided {
+        let user = self.session(device)?;
+        let before = self.mark_of(user, group)?;
+        let to = to.min(self.tables.visible_head(user, group));
+        if before.version == version.saturating_add(1) && before.msgid == to {
+            return Ok(Answer::ReadMark { group, msgid: to, version: before.version });
+        }
+        if before.version != version {
+            return Err(Refusal::MarkMoved);
+        }
+        self.put_mark(user, device, group, to, version.saturating_add(1))
+    }
+
+    fn mark_of(&self, user: UserId, group: GroupId) -> Result<CursorRow, Refusal> {
+        self.may_in(group, Verb::ReadMark, Some(user))?;
+        Ok(self.cursor(group, user, READ_MARK).unwrap_or(CursorRow::without_ordinals(MessageId::ZERO)))
+    }
+
+    fn put_mark(&mut self, user: UserId, by: DeviceId, group: GroupId, to: MessageId, version: u64) -> Decided {
+        let msgid = to.min(self.tables.visible_head(user, group));
+        let row = CursorRow { version, ..self.cursor_at(group, user, msgid) };
+        self.put(Write::Cursor(group, user, READ_MARK, row));
+        self.events.push(Event::ReadMarks { user, by, entries: vec![(group, msgid)] });
+        Ok(Answer::ReadMark { group, msgid, version })
     }
 
     pub(super) fn skip(&mut self, device: DeviceId, group: GroupId, to: MessageId) -> Decided {
@@ -54,13 +92,16 @@ impl Decision<'_> {
                 refused.push((group, why));
                 continue;
             }
-            let now = self.cursor(group, user, device).unwrap_or_else(|| self.delivery_start(group, user)).msgid;
+            let now = self.cursor(group, user, device).unwrap_or_else(|| self.delivery_start(group, user));
+            // What names no version was marked under the first.
+            let is_late = device == READ_MARK && now.version > 0;
+            let now = now.msgid;
             let to = to.min(self.tables.visible_head(user, group));
-            if to > now {
+            if to > now && !is_late {
                 self.put(Write::Cursor(group, user, device, self.cursor_at(group, user, to)));
                 risen.push((group, to));
             }
-            moved.push((group, to.max(now)));
+            moved.push((group, if is_late { now } else { to.max(now) }));
         }
         (Answer::Cursors { moved, refused }, risen)
     }
@@ -71,9 +112,9 @@ impl Decision<'_> {
         let own = self.tables.own(group, user);
         match stay.map(|stay| (stay.left, stay.content_until)) {
             Some((None, _)) if msgid == self.tables.head(group) => {
-                CursorRow { msgid, content: self.tables.content(group), own }
+                CursorRow { msgid, content: self.tables.content(group), own, version: 0 }
             }
-            Some((Some(left), content)) if msgid == left => CursorRow { msgid, content, own },
+            Some((Some(left), content)) if msgid == left => CursorRow { msgid, content, own, version: 0 },
             Some(_) | None => CursorRow::without_ordinals(msgid),
         }
     }
@@ -91,9 +132,9 @@ impl Decision<'_> {
         let Some(row) = self.member(group, user) else { return CursorRow::without_ordinals(MessageId::ZERO) };
         let first = row.next_visible(MessageId::ZERO, kept, head).unwrap_or(head.next());
         match row.intervals.first() {
-            _ if first == MessageId::new(1) => CursorRow { msgid: MessageId::ZERO, content: 0, own: 0 },
+            _ if first == MessageId::new(1) => CursorRow { msgid: MessageId::ZERO, content: 0, own: 0, version: 0 },
             Some(stay) if stay.joined == first => {
-                CursorRow { msgid: first.previous(), content: stay.content_before, own: 0 }
+                CursorRow { msgid: first.previous(), content: stay.content_before, own: 0, version: 0 }
             }
             Some(_) | None => CursorRow::without_ordinals(first.previous()),
         }

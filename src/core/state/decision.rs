@@ -59,6 +59,8 @@ impl Decision<'_> {
             Command::Send(send) => self.send(send),
             Command::Ack { device, entries } => self.ack(device, &entries),
             Command::ReadMarks { device, entries } => self.read_marks(device, &entries),
+            Command::MarkRead { device, group, msgid, version } => self.mark_read(device, group, msgid, version),
+            Command::MarkUnread { device, group, msgid, version } => self.mark_unread(device, group, msgid, version),
             Command::Skip { device, group, to } => self.skip(device, group, to),
         };
         decided.unwrap_or_else(Answer::Refused)

@@ -5,14 +5,12 @@
 
 use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Event, Refusal};
+use crate::core::conversations::READ_MARK;
 use crate::core::rows::{CursorRow, Handle, Interval, ItemContent, MemberRow, Policy, Role, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
 use crate::ids::{DeviceId, GroupId, MessageId, Tag, UserId};
 use crate::limits::{CURSORS_MAX, GROUP_MEMBERS_MAX, INTERVALS_MAX, MEMBERSHIPS_MAX};
-
-/// The read mark among the cursors of a user.
-pub(super) const READ_MARK: DeviceId = DeviceId::ZERO;
 
 impl Decision<'_> {
     // ---- coming -------------------------------------------------------------------------------------------------------
@@ -77,7 +75,7 @@ impl Decision<'_> {
 
     /// A first join: delivery and reading start just before it, on every live device.
     pub(super) fn start_cursors(&mut self, group: GroupId, user: UserId, at: MessageId, content: u64) {
-        let row = CursorRow { msgid: at, content, own: self.own(group, user) };
+        let row = CursorRow { msgid: at, content, own: self.own(group, user), version: 0 };
         self.put(Write::Cursor(group, user, READ_MARK, row));
         for device in self.live_devices_of(user) {
             self.put(Write::Cursor(group, user, device, row));
@@ -87,15 +85,13 @@ impl Decision<'_> {
     /// A rejoin: what had passed the end of the stay before starts just before the new one; what had not still has
     /// items of the old stay to get.
     fn raise_cursors(&mut self, group: GroupId, user: UserId, ended: MessageId, at: MessageId, content: u64) {
-        let row = CursorRow { msgid: at, content, own: self.own(group, user) };
+        let row = CursorRow { msgid: at, content, own: self.own(group, user), version: 0 };
         let mut devices = self.live_devices_of(user);
         devices.push(READ_MARK);
         for device in devices {
-            let passed = self.cursor(group, user, device).is_some_and(|cursor| cursor.msgid >= ended);
-            if !passed {
-                continue;
-            }
-            self.put(Write::Cursor(group, user, device, row));
+            let before = self.cursor(group, user, device).filter(|cursor| cursor.msgid >= ended);
+            let Some(CursorRow { version, .. }) = before else { continue };
+            self.put(Write::Cursor(group, user, device, CursorRow { version, ..row }));
             if device != READ_MARK {
                 self.events.push(Event::Cursors { device, entries: vec![(group, at)] });
             }

@@ -44,6 +44,7 @@ use crate::server::listening::Fetch;
 use crate::server::opening::{Found, IndexOptions, Place};
 use crate::server::presence::Presence;
 use crate::server::reader::{self, PageAsked, Readers};
+use crate::server::receipts::Moved;
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Outcome, Recipient, Reply};
 use crate::server::room::{self, Room, Watch};
@@ -167,6 +168,7 @@ impl Node {
             admission: Admission::new(Bounds::default()),
             commands,
             readers: Readers::none(),
+            moved: Moved::default(),
             operator_key: DeviceKey([0; limits::KEY_BYTES]),
             pins: Vec::new(),
             pin: Pin([0; limits::KEY_BYTES]),

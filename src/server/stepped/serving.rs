@@ -199,7 +199,14 @@ impl Node {
     fn go_on_answering(&mut self, conn: Conn, number: u64) {
         let Some(it) = self.connections.get_mut(&conn) else { return };
         let Some(stream) = it.streams.get_mut(&number) else { return };
+        if let Some(answering) = stream.answering.as_mut()
+            && let Next::Gather(gather) = answering.next()
+        {
+            answering.gathered(gather.read(&self.shared.view, &self.watchdog.doubt));
+        }
         match stream.answering.as_mut().map_or(Next::End, Answering::next) {
+            // It was put together just now.
+            Next::Gather(_) => {}
             Next::Read(asked) => self.begin_reading(Whose::Page(conn, number), asked),
             Next::Write(frame) => stream.frame = Some(frame),
             Next::End => {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::core::conversations::READ_MARK;
 use crate::core::rows::{
     Act, CursorRow, DeviceRow, GroupRow, Interval, InviteFor, InviteRow, ItemContent, ItemRow, MemberRow, Meta,
     RecalledRow, SendRow, SendWindow, UserRow, UserState, Write,
@@ -19,8 +20,8 @@ use crate::store::keys::{self, KeyError};
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, HandleRecord, IntervalRecord, InviteRecord, KeyRecord,
     MemberRecord, MembershipRecord, MentionRecord, MessageRecord, MetaRecord, OwnRecord, RecalledRecord, RecordError,
-    SendRecord, SendWindowRecord, UserRecord, member_extension, message_extension, message_flag, opens,
-    recalled_extension, user_extension, user_state,
+    SendRecord, SendWindowRecord, UserRecord, cursor_extension, group_extension, member_extension, message_extension,
+    message_flag, opens, recalled_extension, user_extension, user_state,
 };
 use crate::store::tree::Tree;
 use crate::wire::WireError;
@@ -111,14 +112,18 @@ impl Making {
 
     fn write(&mut self, write: &Write, lsn: Lsn) -> Result<(), KeptError> {
         match write {
-            Write::Group(group, row) => self.put(Tree::Groups, keys::group(*group), group_record(row).encode()),
+            Write::Group(group, row) => self.put(Tree::Groups, keys::group(*group), group_record(row, lsn).encode()),
             Write::Member(group, user, row) => {
                 self.put(Tree::Members, keys::member(*group, *user), member_record(row).encode());
                 let record = MembershipRecord { extensions: Extensions::default() };
                 self.put(Tree::Memberships, keys::membership(*user, *group), record.encode());
             }
             Write::Cursor(group, user, device, row) => {
-                self.put(Tree::Cursors, keys::cursor(*group, *user, *device), cursor_record(*row).encode());
+                self.put(
+                    Tree::Cursors,
+                    keys::cursor(*group, *user, *device),
+                    cursor_record(*device, *row, lsn).encode(),
+                );
             }
             Write::User(user, row) => self.user(*user, row),
             Write::Device(device, row) => self.device(*device, row),
@@ -243,7 +248,7 @@ pub(super) const fn meta_name(meta: Meta) -> &'static str {
     }
 }
 
-fn group_record(row: &GroupRow) -> GroupRecord {
+fn group_record(row: &GroupRow, lsn: Lsn) -> GroupRecord {
     GroupRecord {
         name: row.name.clone(),
         policy: wire::policy(row.policy),
@@ -251,7 +256,7 @@ fn group_record(row: &GroupRow) -> GroupRecord {
         head_mark: row.head_mark,
         content_mark: row.content_mark,
         created_ms: row.created_ms,
-        extensions: Extensions::default(),
+        extensions: Extensions::default().with_number(group_extension::LSN, lsn.value()),
     }
 }
 
@@ -284,8 +289,14 @@ fn user_state_extension(state: UserState) -> Option<(u16, Bytes)> {
     Some((user_extension::STATE, bytes.into()))
 }
 
-fn cursor_record(row: CursorRow) -> CursorRecord {
-    CursorRecord { msgid: row.msgid, content: row.content, own: row.own, extensions: Extensions::default() }
+fn cursor_record(device: DeviceId, row: CursorRow, lsn: Lsn) -> CursorRecord {
+    let mut extensions = Extensions::default();
+    if device == READ_MARK {
+        extensions = extensions
+            .with_number(cursor_extension::VERSION, row.version)
+            .with_number(cursor_extension::LSN, lsn.value());
+    }
+    CursorRecord { msgid: row.msgid, content: row.content, own: row.own, extensions }
 }
 
 fn invite_record(row: &InviteRow) -> InviteRecord {

@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 
 use bytes::Bytes;
 
+use crate::core::conversations::READ_MARK;
 use crate::core::rows::{
     Act, CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, Interval, InviteFor, InviteRow, ItemContent,
     ItemRow, MemberRow, Meta, Policy, RecalledRow, Role, SendHash, SendRow, SendWindow, UserRow, UserState, Write,
 };
 use crate::core::tables::Tables;
-use crate::ids::{ClientSeq, GroupId, MessageId, UserId};
+use crate::ids::{ClientSeq, GroupId, Lsn, MessageId, UserId};
 use crate::proof::{self, Wrong};
 use crate::server::translate::kept::{KeptError, meta_name};
 use crate::server::translate::sent;
@@ -18,8 +19,8 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::keys;
 use crate::store::records::{
     CursorRecord, DeviceRecord, GroupRecord, IntervalRecord, InviteRecord, MemberRecord, MentionRecord, MessageRecord,
-    MetaRecord, OwnRecord, RecalledRecord, SendRecord, SendWindowRecord, UserRecord, member_extension,
-    message_extension, opens, recalled_extension, user_extension, user_state,
+    MetaRecord, OwnRecord, RecalledRecord, SendRecord, SendWindowRecord, UserRecord, cursor_extension, group_extension,
+    member_extension, message_extension, opens, recalled_extension, user_extension, user_state,
 };
 use crate::store::tree::Tree;
 use crate::wire::item::{Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody as _, kind};
@@ -64,20 +65,25 @@ const RESIDENT: [Tree; 9] = [
 pub(crate) fn load(engine: &dyn Engine) -> Result<Tables, LoadError> {
     let mut tables = Tables::new();
     let mut named: BTreeMap<GroupId, MessageId> = BTreeMap::new();
-    let mut load = |write: Write| {
+    let mut load = |frame: Lsn, write: Write| {
         if let Write::Cursor(group, _, _, CursorRow { msgid, .. }) | Write::Send(_, _, SendRow { group, msgid, .. }) =
             write
         {
             let most = named.entry(group).or_insert(msgid);
             *most = (*most).max(msgid);
         }
+        tables.begin_frame(frame);
         tables.load(write);
     };
     for tree in RESIDENT {
         let mut failed = None;
-        engine.scan(tree, &[], &mut |key, value| match write(tree, key, &Bytes::copy_from_slice(value)) {
-            Ok(write) => {
-                write.into_iter().for_each(&mut load);
+        let read = |key: &[u8], value: &[u8]| {
+            let write = write(tree, key, &Bytes::copy_from_slice(value))?;
+            Ok::<_, KeptError>((frame_of(tree, key, value)?, write))
+        };
+        engine.scan(tree, &[], &mut |key, value| match read(key, value) {
+            Ok((frame, write)) => {
+                write.into_iter().for_each(|write| load(frame, write));
                 ControlFlow::Continue(())
             }
             Err(error) => {
@@ -90,13 +96,15 @@ pub(crate) fn load(engine: &dyn Engine) -> Result<Tables, LoadError> {
         }
     }
     for (group, users) in members(&tables) {
-        if let Some(mut item) = last_item(engine, group)? {
+        if let Some((frame, mut item)) = last_item(engine, group)? {
             if proof::is(Wrong::MsgidReused) && named.get(&group).is_none_or(|named| *named < item.msgid) {
                 item.msgid = item.msgid.previous();
             }
+            tables.begin_frame(frame);
             tables.load(Write::Item(item));
         }
         for user in users {
+            load_end_of_stay(engine, &mut tables, group, user)?;
             if let Some(item) = last_own(engine, group, user)? {
                 tables.load(Write::Item(item));
             }
@@ -119,12 +127,53 @@ fn members(tables: &Tables) -> Vec<(GroupId, Vec<UserId>)> {
     groups.into_iter().map(|group| (group, users(group))).collect()
 }
 
-fn last_item(engine: &dyn Engine, group: GroupId) -> Result<Option<ItemRow>, LoadError> {
+/// When somebody's membership ended is told by the item that says so; where that is gone, when it went is told later.
+fn load_end_of_stay(engine: &dyn Engine, tables: &mut Tables, group: GroupId, user: UserId) -> Result<(), LoadError> {
+    let Some(row) = tables.member(group, user).filter(|row| !row.is_member()) else { return Ok(()) };
+    let (row, left) = (row.clone(), row.intervals.last().and_then(|stay| stay.left));
+    let item = left.map(|left| engine.get(Tree::Messages, &keys::message(group, left))).transpose()?.flatten();
+    if let Some(item) = item {
+        tables.begin_frame(MessageRecord::decode(&item).map_err(KeptError::from)?.lsn);
+        tables.load(Write::Member(group, user, row));
+    }
+    Ok(())
+}
+
+/// The frame of the log that wrote a row, where the row says so and somebody wants to know.
+fn frame_of(tree: Tree, key: &[u8], value: &[u8]) -> Result<Lsn, KeptError> {
+    let lsn = match tree {
+        Tree::Groups => GroupRecord::decode(value)?.extensions.number(group_extension::LSN)?,
+        Tree::Cursors if keys::parse_cursor(key)?.2 == READ_MARK => {
+            CursorRecord::decode(value)?.extensions.number(cursor_extension::LSN)?
+        }
+        Tree::Messages
+        | Tree::Cursors
+        | Tree::Members
+        | Tree::Recalled
+        | Tree::Own
+        | Tree::Mentions
+        | Tree::Users
+        | Tree::Devices
+        | Tree::Invites
+        | Tree::Handles
+        | Tree::Keys
+        | Tree::Memberships
+        | Tree::Sends
+        | Tree::Meta => 0,
+    };
+    Ok(Lsn::new(lsn))
+}
+
+fn last_item(engine: &dyn Engine, group: GroupId) -> Result<Option<(Lsn, ItemRow)>, LoadError> {
     let Some((key, value)) = engine.last_at_or_below(Tree::Messages, &keys::message(group, MessageId::MAX))? else {
         return Ok(None);
     };
     let (found, msgid) = keys::parse_message(&key).map_err(KeptError::from)?;
-    if found == group { Ok(Some(item_row(group, msgid, &value)?)) } else { Ok(None) }
+    if found != group {
+        return Ok(None);
+    }
+    let frame = MessageRecord::decode(&value).map_err(KeptError::from)?.lsn;
+    Ok(Some((frame, item_row(group, msgid, &value)?)))
 }
 
 /// From the last mention of all down, one look for each user in each group who was ever mentioned there.
@@ -168,8 +217,9 @@ pub(super) fn write(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option<Writ
         }
         Tree::Cursors => {
             let (group, user, device) = keys::parse_cursor(key)?;
-            let CursorRecord { msgid, content, own, .. } = CursorRecord::decode(value)?;
-            Write::Cursor(group, user, device, CursorRow { msgid, content, own })
+            let CursorRecord { msgid, content, own, extensions } = CursorRecord::decode(value)?;
+            let version = extensions.number(cursor_extension::VERSION)?;
+            Write::Cursor(group, user, device, CursorRow { msgid, content, own, version })
         }
         Tree::Users => Write::User(keys::parse_user(key)?, user_row(&UserRecord::decode(value)?)?),
         Tree::Devices => Write::Device(keys::parse_device(key)?, device_row(DeviceRecord::decode(value)?)),

@@ -11,7 +11,8 @@ use crate::wire::WireError;
 use crate::wire::code::{Class, Code};
 use crate::wire::codec;
 use crate::wire::frame::{
-    Cursors, Deleting, Done, Error, Extensions, GroupCreated, InviteMade, Sent, UserInfo, user_info, user_state,
+    Cursors, Deleting, Done, Error, Extensions, GroupCreated, InviteMade, ReadMark, Sent, UserInfo, user_info,
+    user_state,
 };
 use crate::wire::item::{Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody as _, flag, kind};
 use crate::wire::link::Link;
@@ -92,6 +93,7 @@ pub(crate) const fn code(why: Refusal) -> Code {
         Refusal::BeyondHead => Code::BeyondHead,
         Refusal::Muted => Code::Muted,
         Refusal::Banned => Code::Banned,
+        Refusal::MarkMoved => Code::MarkMoved,
         Refusal::StorageFull => Code::StorageFull,
         Refusal::Busy => Code::Busy,
         Refusal::NoSuchItem => Code::NoSuchItem,
@@ -146,6 +148,9 @@ pub(crate) fn answer(request: u32, outcome: Outcome, link: Option<Link>) -> Resu
         }
         Answer::Cursors { refused: why, .. } => {
             Ok(refused(request, why.first().map_or(Refusal::NoSuchGroup, |(_, why)| *why)))
+        }
+        Answer::ReadMark { group: gid, msgid, version } => {
+            codec::encode(request, &ReadMark { gid, msgid, version, extensions })
         }
         Answer::Invited { expires_ms } => match link {
             Some(Link { address, pin, code }) => {

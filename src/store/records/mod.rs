@@ -44,6 +44,28 @@ impl Extensions {
     pub fn find(&self, number: u16) -> Option<&Bytes> {
         self.0.iter().find(|(known, _)| *known == number).map(|(_, bytes)| bytes)
     }
+
+    /// The same with this number under this extension, where it is not zero.
+    #[must_use]
+    pub fn with_number(mut self, extension: u16, number: u64) -> Extensions {
+        if number > 0 {
+            let mut bytes = Vec::new();
+            number.put(&mut bytes);
+            self.0.push((extension, Bytes::from(bytes)));
+        }
+        self
+    }
+
+    /// The number under this extension; zero where there is none.
+    ///
+    /// # Errors
+    /// Where what stands there is no number.
+    pub fn number(&self, extension: u16) -> Result<u64, RecordError> {
+        let Some(bytes) = self.find(extension) else { return Ok(0) };
+        let mut input = Input(bytes);
+        let number = u64::take(&mut input)?;
+        if input.0.is_empty() { Ok(number) } else { Err(RecordError::Long(input.0.len())) }
+    }
 }
 
 fn version(input: &mut Input<'_>) -> Result<(), RecordError> {
@@ -144,6 +166,20 @@ pub mod opens {
     pub const USER: u8 = 2;
     /// Another device of a user.
     pub const DEVICE: u8 = 3;
+}
+
+/// Extensions of [`CursorRecord`], where it is a read mark.
+pub mod cursor_extension {
+    /// How often it was set anew.
+    pub const VERSION: u16 = 1;
+    /// The frame of the log that wrote it.
+    pub const LSN: u16 = 3;
+}
+
+/// Extensions of [`GroupRecord`].
+pub mod group_extension {
+    /// The frame of the log that wrote it.
+    pub const LSN: u16 = 4;
 }
 
 /// Flags of [`MessageRecord::flags`].

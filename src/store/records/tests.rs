@@ -24,6 +24,12 @@ macro_rules! golden {
 fn every_record_has_its_golden_bytes() {
     let (m, u, d, g) = (MessageId::new(300), UserId::new(3), DeviceId::new(9), GroupId::new(7));
     golden!(CursorRecord { msgid: m, content: 2, own: 1 } "01ac02020100");
+    let extensions =
+        none().with_number(cursor_extension::VERSION, 2).with_number(9, 0).with_number(cursor_extension::LSN, 200);
+    let mark = CursorRecord { msgid: m, content: 2, own: 1, extensions };
+    assert_eq!(hex(&mark.encode()), "01ac020201020101020302c801");
+    let read = CursorRecord::decode(&mark.encode()).unwrap().extensions;
+    assert_eq!([1, 3, 9].map(|extension| read.number(extension)), [Ok(2), Ok(200), Ok(0)]);
     golden!(RecalledRecord { author: u, content: true } "01030100");
     golden!(OwnRecord { msgid: m } "01ac0200");
     golden!(MentionRecord { msgid: m } "01ac0200");

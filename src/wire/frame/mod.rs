@@ -9,6 +9,7 @@ pub use crate::wire::bounded::{Extensions, Rows};
 pub use crate::wire::part::{
     DeviceInfo, GroupInfo, MemberInfo, Payload, PushBatch, UserInfo, member_info, user_info, user_state,
 };
+pub use crate::wire::talk::{Conversation, Preview, ReceiptInfo};
 
 /// A frame: its number and its name.
 pub trait Frame: Serialize + for<'a> Deserialize<'a> {
@@ -71,17 +72,19 @@ mod people;
 mod push;
 mod reading;
 mod session;
+mod talk;
 
 pub use control::*;
 pub use people::*;
 pub use push::*;
 pub use reading::*;
 pub use session::*;
+pub use talk::*;
 
 /// Number and name of every frame, by number: for tests, logs and documentation.
 #[must_use]
 pub fn all() -> Vec<(u16, &'static str)> {
-    let mut all = [session::ALL, control::ALL, reading::ALL, push::ALL, people::ALL].concat();
+    let mut all = [session::ALL, control::ALL, reading::ALL, push::ALL, people::ALL, talk::ALL].concat();
     all.sort_unstable();
     all
 }
@@ -89,7 +92,8 @@ pub fn all() -> Vec<(u16, &'static str)> {
 /// The names of each frame's fields, in the same order.
 #[cfg(test)]
 pub(crate) fn fields() -> Vec<(u16, &'static [&'static str])> {
-    let mut all = [session::FIELDS, control::FIELDS, reading::FIELDS, push::FIELDS, people::FIELDS].concat();
+    let mut all =
+        [session::FIELDS, control::FIELDS, reading::FIELDS, push::FIELDS, people::FIELDS, talk::FIELDS].concat();
     all.sort_unstable();
     all
 }
@@ -97,6 +101,6 @@ pub(crate) fn fields() -> Vec<(u16, &'static [&'static str])> {
 /// Decodes a frame of whatever type and encodes it again; none where the type is unknown.
 #[cfg(any(test, feature = "proof"))]
 pub(crate) fn again(raw: &crate::wire::codec::RawFrame) -> Option<Result<bytes::Bytes, crate::wire::WireError>> {
-    let files = [session::again, control::again, reading::again, push::again, people::again];
+    let files = [session::again, control::again, reading::again, push::again, people::again, talk::again];
     files.into_iter().find_map(|again| again(raw))
 }

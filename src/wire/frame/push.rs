@@ -42,7 +42,8 @@ frames! {
         /// True: added. False: revoked.
         added: bool,
     }
-    /// The user's read mark moved, by another device.
+    /// The user's read mark moved, by another device. Extension 1: the versions of the marks, a list in the same order;
+    /// without it all are zero.
     116 ReadMarkNotice {
         /// (group, msgid).
         #[serde(deserialize_with = "bounded::list::<_, _, { ACK_ENTRIES_MAX }>")]

@@ -80,7 +80,7 @@ fn a_first_join_starts_every_live_device_and_the_read_mark_just_before_it() {
     world.answer(Command::RevokeDevice { by: Actor::Device(bob), device: lost });
     world.say_up_to(anna, group, 6);
     world.add(anna, group, "bob");
-    let start = CursorRow { msgid: m(6), content: 5, own: 0 };
+    let start = CursorRow { msgid: m(6), content: 5, own: 0, version: 0 };
     assert_eq!(world.cursor(group, bob), start);
     assert_eq!(world.cursor(group, phone), start);
     assert_eq!(world.read_mark(group, bob), start);
@@ -99,7 +99,7 @@ fn a_rejoin_raises_only_what_had_passed_the_stay_before() {
     world.ack(phone, group, 5);
     world.say_up_to(anna, group, 9);
     let applied = world.run(Command::AddMember { by: anna, group, handle: handle("bob") });
-    assert_eq!(world.cursor(group, bob), CursorRow { msgid: m(9), content: 6, own: 1 });
+    assert_eq!(world.cursor(group, bob), CursorRow { msgid: m(9), content: 6, own: 1, version: 0 });
     assert_eq!(world.cursor(group, phone).msgid, m(5), "it still has the end of the old stay to get");
     assert_eq!(world.read_mark(group, bob).msgid, m(1));
     assert!(applied.events.contains(&Event::Cursors { device: bob, entries: vec![(group, m(9))] }));
@@ -130,8 +130,8 @@ fn a_new_device_without_a_device_before_it_starts_before_the_first_visible_item(
     world.add(anna, group, "bob");
     world.add(anna, open, "bob");
     let new = world.device("bob");
-    assert_eq!(world.cursor(group, new), CursorRow { msgid: m(5), content: 4, own: 0 });
-    assert_eq!(world.cursor(open, new), CursorRow { msgid: m(0), content: 0, own: 0 });
+    assert_eq!(world.cursor(group, new), CursorRow { msgid: m(5), content: 4, own: 0, version: 0 });
+    assert_eq!(world.cursor(open, new), CursorRow { msgid: m(0), content: 0, own: 0, version: 0 });
 }
 
 /// Scenario 16, as far as cursors go: a new device changes no read mark, and has a place in every group.
@@ -188,4 +188,63 @@ fn ordinals_stand_in_a_cursor_where_they_are_known_and_are_said_to_be_unknown_el
     assert_eq!(world.cursor(group, anna).ordinals(), None);
     world.ack(anna, group, 10);
     assert_eq!(world.cursor(group, anna).ordinals(), Some((9, 9)));
+}
+
+fn mark_read(device: DeviceId, group: GroupId, msgid: u64, version: u64) -> Command {
+    Command::MarkRead { device, group, msgid: m(msgid), version }
+}
+
+fn mark_unread(device: DeviceId, group: GroupId, msgid: u64, version: u64) -> Command {
+    Command::MarkUnread { device, group, msgid: m(msgid), version }
+}
+
+/// What a read mark stands at: msgid and version.
+fn marked(answer: Answer) -> (u64, u64) {
+    let Answer::ReadMark { msgid, version, .. } = answer else { panic!("{answer:?}") };
+    (msgid.value(), version)
+}
+
+#[test]
+fn a_late_mark_of_an_older_version_does_not_undo_marking_unread() {
+    let (mut world, anna, _, group) = pair();
+    let phone = world.device("anna");
+    world.say_up_to(anna, group, 10);
+    assert_eq!(marked(world.answer(mark_read(anna, group, 8, 0))), (8, 0));
+    let applied = world.run(mark_unread(phone, group, 3, 0));
+    let user = world.user_of(anna);
+    assert_eq!(applied.events, [Event::ReadMarks { user, by: phone, entries: vec![(group, m(3))] }]);
+    assert_eq!(marked(applied.answer), (3, 1));
+    let late = world.run(mark_read(anna, group, 9, 0));
+    assert_eq!((marked(late.answer), late.writes.len()), ((3, 1), 0));
+    let older_still = Command::ReadMarks { device: anna, entries: vec![(group, m(9))] };
+    assert_eq!(stands(world.answer(older_still)), 3);
+    assert_eq!(marked(world.answer(mark_read(anna, group, 5, 1))), (5, 1));
+    assert_eq!(marked(world.answer(mark_read(anna, group, u64::MAX, u64::MAX))), (10, 1));
+}
+
+#[test]
+fn marking_unread_names_the_version_and_asked_again_is_done_already() {
+    let (mut world, anna, bob, group) = pair();
+    world.say_up_to(anna, group, 10);
+    assert_eq!(marked(world.answer(mark_unread(anna, group, 3, 0))), (3, 1));
+    let again = world.run(mark_unread(anna, group, 3, 0));
+    assert_eq!((marked(again.answer), again.writes.len()), ((3, 1), 0));
+    assert_eq!(refused(world.answer(mark_unread(anna, group, 2, 0))), Refusal::MarkMoved);
+    assert_eq!(refused(world.answer(mark_unread(anna, group, 2, 7))), Refusal::MarkMoved);
+    assert_eq!(marked(world.answer(mark_unread(anna, group, 400, 1))), (10, 2), "no further than the head");
+    assert_eq!(refused(world.answer(mark_unread(bob, group, 1, 0))), Refusal::NoSuchGroup);
+    assert_eq!(refused(world.answer(mark_read(bob, group, 1, 0))), Refusal::NoSuchGroup);
+}
+
+#[test]
+fn coming_back_keeps_the_version_of_a_read_mark() {
+    let (mut world, anna, bob, group) = pair();
+    world.add(anna, group, "bob");
+    world.say_up_to(anna, group, 5);
+    assert_eq!(marked(world.answer(mark_unread(bob, group, 5, 0))), (5, 1));
+    world.remove(anna, group, "bob");
+    assert_eq!(marked(world.answer(mark_read(bob, group, 6, 1))), (6, 1));
+    world.add(anna, group, "bob");
+    let mark = world.read_mark(group, bob);
+    assert_eq!((mark.msgid, mark.version), (m(6), 1));
 }

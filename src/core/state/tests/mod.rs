@@ -16,7 +16,7 @@ use crate::core::command::{Actor, Answer, Command, Refusal, SendCommand, Sendabl
 use crate::core::rows::{Act, CodeHash, CursorRow, DeviceKey, Handle, ItemContent, ItemRow, Policy, SendHash, Write};
 use crate::core::state::{Applied, Settings, State};
 use crate::core::tables::Tables;
-use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
+use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, Tag, UserId};
 
 pub(crate) const DAY_MS: u64 = 24 * 3600 * 1_000;
 
@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub(crate) items: Vec<ItemRow>,
     /// Every durable write, in order.
     pub(crate) log: Vec<Write>,
+    /// Durable frames.
+    pub(crate) frames: u64,
     undecided: Vec<Write>,
     numbers: u8,
 }
@@ -62,6 +64,7 @@ impl World {
             now_ms: 1_700_000_000_000,
             items: Vec::new(),
             log: Vec::new(),
+            frames: 0,
             undecided: Vec::new(),
             numbers: 0,
         }
@@ -77,6 +80,8 @@ impl World {
     /// The batch is durable.
     pub(crate) fn publish(&mut self) {
         let writes = std::mem::take(&mut self.undecided);
+        self.frames += 1;
+        self.tables.begin_frame(Lsn::new(self.frames));
         self.tables.apply(&writes);
         self.state.pending_is_durable();
         for write in &writes {

@@ -1,0 +1,151 @@
+//! The list of a user's conversations, as far as it has changed: one look at the committed view for all rows of an
+//! answer, then for each the ordinals that its count needs and its last message.
+//!
+//! What did not change is not looked at, and of no conversation more than a few items are read, however much is waiting.
+
+use crate::core::conversations::{Mentioned, Place};
+use crate::core::tables::Tables;
+use crate::core::unread::Counting;
+use crate::core::visible::Span;
+use crate::ids::{DeviceId, Lsn, MessageId, UserId};
+use crate::limits::{CONVERSATION_ROWS_MAX, PREVIEW_BYTES_MAX};
+use crate::server::doubt::Doubt;
+use crate::server::snapshot::{Failed, Snapshot};
+use crate::server::translate;
+use crate::server::view::View;
+use crate::store::records::MessageRecord;
+use crate::wire::code::Code;
+use crate::wire::frame::{Conversation, ConversationList, Conversations, Extensions, Preview, Rows};
+use crate::wire::item::{Item, kind};
+
+/// Which part of whose list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked {
+    user: UserId,
+    device: DeviceId,
+    since: Lsn,
+    behind: Option<Place>,
+    rows: usize,
+    preview_bytes: usize,
+}
+
+impl Asked {
+    /// As a device of this user asks.
+    pub(crate) fn new(user: UserId, device: DeviceId, asked: &Conversations) -> Asked {
+        let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        let rows = if asked.rows == 0 { CONVERSATION_ROWS_MAX } else { size(asked.rows) };
+        Asked {
+            user,
+            device,
+            since: Lsn::new(asked.since),
+            behind: asked.behind.map(|(changed, group)| (Lsn::new(changed), group)),
+            rows: rows.min(CONVERSATION_ROWS_MAX),
+            preview_bytes: size(asked.preview_bytes).min(PREVIEW_BYTES_MAX),
+        }
+    }
+
+    /// The rows.
+    pub(crate) fn read(self, view: &View, doubt: &Doubt) -> Result<ConversationList, Code> {
+        let published = view.read();
+        let (tables, version) = (&published.tables, published.durable);
+        let places = tables.changed(self.user, self.since, self.behind);
+        let more = places.len() > self.rows;
+        let looks: Vec<Look> =
+            places.into_iter().take(self.rows).filter_map(|place| self.look(tables, place)).collect();
+        let snapshot = Snapshot::of(&published);
+        drop(published);
+        let rows: Result<_, Failed> = looks.into_iter().map(|look| self.row(&snapshot, look)).collect();
+        let rows = rows.map_err(|failed| failed.code(view, doubt))?;
+        Ok(ConversationList { rows: Rows(rows), more, version: version.value(), extensions: Extensions::default() })
+    }
+
+    fn look(&self, tables: &Tables, (changed, gid): Place) -> Option<Look> {
+        let (group, member) = (tables.group(gid)?, tables.member(gid, self.user)?);
+        let mark = tables.read_mark(gid, self.user);
+        let is_member = member.is_member();
+        let row = Conversation {
+            gid,
+            changed: changed.value(),
+            name: if is_member { group.name.clone() } else { member.name_at_leave.clone().unwrap_or_default() },
+            role: if is_member { translate::role(member.role) } else { 0 },
+            members: if is_member { u32::try_from(tables.member_count(gid)).unwrap_or(u32::MAX) } else { 0 },
+            head: tables.visible_head(self.user, gid),
+            cursor: tables.cursor(gid, self.user, self.device).map(|row| row.msgid).unwrap_or_default(),
+            read: mark.map(|mark| mark.msgid).unwrap_or_default(),
+            version: mark.map_or(0, |mark| mark.version),
+            unread: 0,
+            mentions: 0,
+            last: None,
+            extensions: Extensions::default(),
+        };
+        let mut spans: Vec<Span> = Vec::new();
+        if self.preview_bytes > 0 {
+            spans.extend(tables.visible(self.user, gid, MessageId::ZERO));
+            spans.reverse();
+        }
+        let counting = tables.counting(gid, self.user)?;
+        let mentioned = tables.mentioned(gid, self.user, counting.floor);
+        Some(Look { row, counting, mentioned, first_kept: tables.first_kept(gid), spans })
+    }
+
+    fn row(&self, snapshot: &Snapshot, look: Look) -> Result<Conversation, Failed> {
+        let Look { row, counting, mentioned, first_kept, spans } = look;
+        let unread = snapshot.unread(row.gid, self.user, &counting, first_kept)?;
+        let last = snapshot.last_message(row.gid, &spans)?;
+        let mentions = snapshot.mentions(row.gid, self.user, &mentioned)?;
+        let last = match last {
+            Some((msgid, record)) => {
+                let edit = snapshot.edit_of(row.gid, &record, &spans)?;
+                preview(msgid, &record, edit.as_ref(), self.preview_bytes)
+            }
+            None => None,
+        };
+        Ok(Conversation { unread, mentions, last, ..row })
+    }
+}
+
+/// The list as it may be written now: since it was read, messages may have been recalled.
+pub(crate) fn still_said(mut list: ConversationList, tables: &Tables) -> ConversationList {
+    for row in &mut list.rows.0 {
+        let gid = row.gid;
+        // The recall changes the conversation, which comes again with the next question.
+        row.last = row.last.take().filter(|last| !tables.recalled().contains(gid, last.msgid));
+    }
+    list
+}
+
+/// What one look says of a conversation.
+struct Look {
+    row: Conversation,
+    counting: Counting,
+    mentioned: Mentioned,
+    first_kept: MessageId,
+    /// What the user may see, the last first; empty where no message is asked for.
+    spans: Vec<Span>,
+}
+
+/// The beginning of a message; none where it can't be read, which its reader hears when they ask for it.
+fn preview(
+    msgid: MessageId,
+    record: &MessageRecord,
+    edit: Option<&MessageRecord>,
+    bytes_max: usize,
+) -> Option<Preview> {
+    let item = Item::decode(&record.item).ok()?;
+    let body = match edit {
+        Some(edit) => Item::decode(&edit.item).ok()?.body,
+        None => item.body,
+    };
+    let all = if item.kind == kind::TEXT { std::str::from_utf8(&body).unwrap_or_default() } else { "" };
+    let end = (0..=all.len().min(bytes_max)).rev().find(|end| all.is_char_boundary(*end));
+    let text = all.get(..end.unwrap_or(0)).unwrap_or_default();
+    Some(Preview {
+        msgid,
+        kind: item.kind,
+        author: item.author,
+        time_ms: item.time_ms,
+        text: text.to_owned(),
+        whole: text.len() == body.len(),
+        extensions: Extensions::default(),
+    })
+}

@@ -1,0 +1,231 @@
+//! Single rows as they stood at one look at the committed view, and the ordinals that are found in them.
+//!
+//! The ordinal of the group's content at a msgid stands in the item there. That of an author's own is found by halving:
+//! the tree `own` has one row for each of their content items, by number, with the msgid; as many reads as the number
+//! of them has binary digits, at the most. Mentions of a user are found in the same way. A row that retention has removed counts as one that lies below.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tracing::{debug, error};
+
+use crate::core::conversations::Mentioned;
+use crate::core::unread::Counting;
+use crate::core::visible::Span;
+use crate::ids::{GroupId, Lsn, MessageId, UserId};
+use crate::limits::PREVIEW_TRIES_MAX;
+use crate::server::doubt::Doubt;
+use crate::server::view::{Published, View};
+use crate::store::engine::{Engine, EngineError};
+use crate::store::keys;
+use crate::store::overlay::Overlay;
+use crate::store::page::{self, ReadError};
+use crate::store::records::{MentionRecord, MessageRecord, OwnRecord, message_flag};
+use crate::store::tree::Tree;
+use crate::wire::code::Code;
+
+/// Rows at one look.
+pub(crate) struct Snapshot {
+    engine: Arc<dyn Engine>,
+    overlay: Overlay,
+    at: Lsn,
+}
+
+/// Why something was not found out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failed {
+    /// A row can't be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// An item is not there that should be.
+    #[error("{0} {1} is missing")]
+    Missing(GroupId, MessageId),
+}
+
+impl From<EngineError> for Failed {
+    fn from(failure: EngineError) -> Failed {
+        Failed::Read(ReadError::from(failure))
+    }
+}
+
+impl Failed {
+    /// The code for whoever asked. What retention has removed since the look is no fault: asked again it is no longer
+    /// wanted.
+    pub(crate) fn code(&self, view: &View, doubt: &Doubt) -> Code {
+        match self {
+            Failed::Read(ReadError::Engine(EngineError::Busy)) => debug!("a look has to wait for the index"),
+            Failed::Read(ReadError::Engine(engine)) => doubt.raise(engine),
+            Failed::Missing(group, msgid) if *msgid < view.read().tables.first_kept(*group) => {
+                debug!(%group, %msgid, "an item was removed during a look");
+            }
+            Failed::Read(ReadError::Record { .. } | ReadError::Key(_)) | Failed::Missing(..) => {
+                error!(error = %self, "a row cannot be read");
+                doubt.suspect(self);
+            }
+        }
+        Code::Busy
+    }
+}
+
+impl Snapshot {
+    /// Of this look.
+    pub(crate) fn of(published: &Published) -> Snapshot {
+        Snapshot { engine: Arc::clone(&published.engine), overlay: published.overlay.clone(), at: published.durable }
+    }
+
+    /// An item as it is kept; none where there is none.
+    pub(crate) fn item(&self, group: GroupId, msgid: MessageId) -> Result<Option<MessageRecord>, Failed> {
+        let key = keys::message(group, msgid);
+        let record = self.row(Tree::Messages, &key)?.map(|value| MessageRecord::decode(&value)).transpose();
+        Ok(record.map_err(|source| ReadError::Record { group, msgid, source })?)
+    }
+
+    /// An item that is there.
+    fn kept(&self, group: GroupId, msgid: MessageId) -> Result<MessageRecord, Failed> {
+        self.item(group, msgid)?.ok_or(Failed::Missing(group, msgid))
+    }
+
+    /// Finishes a count.
+    pub(crate) fn unread(
+        &self,
+        group: GroupId,
+        user: UserId,
+        counting: &Counting,
+        first_kept: MessageId,
+    ) -> Result<u64, Failed> {
+        let Some(needed) = counting.needed() else { return Ok(counting.known()) };
+        let content = if needed.content { self.content(group, counting.floor, first_kept)? } else { 0 };
+        let own = needed.own_of.map(|all| self.own(group, user, all, counting.floor)).transpose()?;
+        Ok(counting.with(content, own.unwrap_or(0)))
+    }
+
+    /// Content items of a group up to and with this one, which is kept or is the last that retention removed.
+    fn content(&self, group: GroupId, msgid: MessageId, first_kept: MessageId) -> Result<u64, Failed> {
+        if msgid == MessageId::ZERO {
+            return Ok(0);
+        }
+        if msgid >= first_kept {
+            return Ok(self.kept(group, msgid)?.content);
+        }
+        let next = self.kept(group, msgid.next())?;
+        Ok(next.content.saturating_sub(u64::from(is_content(&next))))
+    }
+
+    /// Content items of an author in a group up to and with this msgid, of so many.
+    pub(crate) fn own(&self, group: GroupId, user: UserId, all: u64, msgid: MessageId) -> Result<u64, Failed> {
+        let bad = |source| ReadError::Record { group, msgid, source };
+        up_to(all, msgid, |number| {
+            let row = self.row(Tree::Own, &keys::own(group, user, number))?;
+            Ok(row.map(|value| OwnRecord::decode(&value)).transpose().map_err(bad)?.map(|row| row.msgid))
+        })
+    }
+
+    /// Finishes a count of mentions.
+    pub(crate) fn mentions(&self, group: GroupId, user: UserId, of: &Mentioned) -> Result<u64, Failed> {
+        let mut count = 0;
+        for span in &of.spans {
+            let up_to = |msgid: MessageId| {
+                let bad = |source| ReadError::Record { group, msgid, source };
+                up_to(of.all, msgid, |number| {
+                    let row = self.row(Tree::Mentions, &keys::mention(group, user, number))?;
+                    Ok(row.map(|value| MentionRecord::decode(&value)).transpose().map_err(bad)?.map(|row| row.msgid))
+                })
+            };
+            count += up_to(span.last)?.saturating_sub(up_to(span.first.previous())?);
+        }
+        Ok(count.saturating_sub(of.recalled))
+    }
+
+    fn row(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, Failed> {
+        Ok(page::row(self.engine.as_ref(), &self.overlay, tree, key, self.at)?)
+    }
+
+    /// An item's newest edit that may be seen in these spans.
+    pub(crate) fn edit_of(
+        &self,
+        group: GroupId,
+        item: &MessageRecord,
+        spans: &[Span],
+    ) -> Result<Option<MessageRecord>, Failed> {
+        let mut edit = item.last_edit;
+        while edit != MessageId::ZERO {
+            let Some(record) = self.item(group, edit)? else { break };
+            if spans.iter().any(|span| span.contains(edit)) {
+                return Ok(Some(record));
+            }
+            edit = record.last_edit;
+        }
+        Ok(None)
+    }
+
+    /// The last message in these spans, the last span first.
+    pub(crate) fn last_message(
+        &self,
+        group: GroupId,
+        spans: &[Span],
+    ) -> Result<Option<(MessageId, MessageRecord)>, Failed> {
+        let mut tries = PREVIEW_TRIES_MAX;
+        for span in spans {
+            let mut last = span.last;
+            while last >= span.first && tries > 0 {
+                tries -= 1;
+                let Some(found) = self.last_content(group, Span { first: span.first, last })? else { break };
+                if is_shown(&found.1) {
+                    return Ok(Some(found));
+                }
+                last = found.0.previous();
+            }
+        }
+        Ok(None)
+    }
+
+    /// The last content item of a span. It is the first whose ordinal is that of the span's end: looked for backwards,
+    /// each time twice as far, then by halving.
+    fn last_content(&self, group: GroupId, span: Span) -> Result<Option<(MessageId, MessageRecord)>, Failed> {
+        let mut found = (span.last, self.kept(group, span.last)?);
+        if is_content(&found.1) {
+            return Ok(Some(found));
+        }
+        let ordinal = found.1.content;
+        let mut low = span.first;
+        let mut back = 1;
+        while low < found.0 {
+            let far = MessageId::new(found.0.value().saturating_sub(back)).max(low);
+            let record = self.kept(group, far)?;
+            if record.content < ordinal {
+                low = far.next();
+                break;
+            }
+            found = (far, record);
+            back = back.saturating_mul(2);
+        }
+        while low < found.0 {
+            let middle = MessageId::new(low.value() + (found.0.value() - low.value()) / 2);
+            let record = self.kept(group, middle)?;
+            if record.content < ordinal { low = middle.next() } else { found = (middle, record) }
+        }
+        Ok(is_content(&found.1).then_some(found))
+    }
+}
+
+/// How many of these rows, numbered from 1 in the order of their msgids, lie up to a msgid. Those that are gone do.
+fn up_to(
+    all: u64,
+    msgid: MessageId,
+    msgid_of: impl Fn(u64) -> Result<Option<MessageId>, Failed>,
+) -> Result<u64, Failed> {
+    let (mut low, mut high) = (0, all);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if msgid_of(middle)?.is_none_or(|found| found <= msgid) { low = middle } else { high = middle - 1 }
+    }
+    Ok(low)
+}
+
+fn is_content(record: &MessageRecord) -> bool {
+    record.flags & message_flag::CONTENT != 0
+}
+
+fn is_shown(record: &MessageRecord) -> bool {
+    is_content(record) && record.flags & message_flag::RECALLED == 0
+}
