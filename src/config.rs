@@ -48,6 +48,10 @@ pub struct ServeFlags {
     pub config: Option<PathBuf>,
     /// `--log-format`, also `GAGGLE_LOG_FORMAT`.
     pub log_format: Option<String>,
+    /// `--create-groups`, also `GAGGLE_CREATE_GROUPS`.
+    pub create_groups: Option<String>,
+    /// `--add-members`, also `GAGGLE_ADD_MEMBERS`.
+    pub add_members: Option<String>,
 }
 
 impl ServeFlags {
@@ -65,6 +69,8 @@ impl ServeFlags {
             new_pin: self.new_pin,
             config: self.config.or_else(|| path("GAGGLE_CONFIG")),
             log_format: self.log_format.or_else(|| text("GAGGLE_LOG_FORMAT")),
+            create_groups: self.create_groups.or_else(|| text("GAGGLE_CREATE_GROUPS")),
+            add_members: self.add_members.or_else(|| text("GAGGLE_ADD_MEMBERS")),
         }
     }
 }
@@ -280,6 +286,8 @@ impl Config {
         let advertise = pick(&flags.advertise, "--advertise", "advertise", settings.advertise);
         let cache_mb = settings.cache_mb.map(|mib| mib.to_string());
         let cache = pick(&flags.cache_mb, "--cache-mb", "cache_mb", cache_mb);
+        let create = pick(&flags.create_groups, "--create-groups", "groups.create", settings.groups.create);
+        let add = pick(&flags.add_members, "--add-members", "groups.add", settings.groups.add);
         let format = pick(&flags.log_format, "--log-format", "log.format", settings.log.format);
         Ok(Config {
             listen: value(listen, listen_address)?.unwrap_or(Config::default().listen),
@@ -288,7 +296,7 @@ impl Config {
             advertise: value(advertise, |text| text.parse())?,
             cache_bytes: value(cache, cache_bytes)?.unwrap_or(Config::default().cache_bytes),
             other_key: if flags.new_pin { OtherKey::Accept } else { OtherKey::Refuse },
-            members: members(path, &settings.limits, settings.groups)?,
+            members: members(path, &settings.limits, rights(create, add)?)?,
             idle_ms: idle_ms(path, &settings.limits)?,
             log_format: value(format, log_format)?.unwrap_or_default(),
         })
@@ -304,10 +312,7 @@ fn parse(path: &Path, text: &str) -> Result<FileSettings, ConfigError> {
 }
 
 /// Turns a text into a value, with its origin in the error.
-fn value<T>(
-    given: Option<(String, String)>,
-    read: impl Fn(&str) -> Result<T, &'static str>,
-) -> Result<Option<T>, ConfigError> {
+fn value<T>(given: Given, read: impl Fn(&str) -> Result<T, &'static str>) -> Result<Option<T>, ConfigError> {
     let Some((origin, text)) = given else { return Ok(None) };
     match read(&text) {
         Ok(value) => Ok(Some(value)),
@@ -360,15 +365,22 @@ const HOUR_MS: u64 = 3_600 * 1_000;
 /// A hundred years.
 const HOURS_MAX: u64 = 100 * 365 * 24;
 
-fn members(path: &Path, given: &FileLimits, groups: FileGroups) -> Result<Settings, ConfigError> {
+/// A text, with where it was given.
+type Given = Option<(String, String)>;
+
+fn rights(create: Given, add: Given) -> Result<Rights, ConfigError> {
+    let default = Rights::default();
+    Ok(Rights {
+        create_groups: value(create, everyone_or_operators)?.unwrap_or(default.create_groups),
+        add_members: value(add, everyone_or_operators)?.unwrap_or(default.add_members),
+    })
+}
+
+fn members(path: &Path, given: &FileLimits, rights: Rights) -> Result<Settings, ConfigError> {
     let default = Settings::default();
     let most = u64::from(u32::MAX);
     let rate = |key: &str, given: Option<u64>, default: Rate, least: u64, most: u64| {
         number(path, key, given, default.amount, least..=most).map(|amount| Rate { amount, ..default })
-    };
-    let who = |key: &str, given: Option<String>, default: Who| {
-        let given = given.map(|text| (format!("groups.{key} in {}", path.display()), text));
-        value(given, everyone_or_operators).map(|who| who.unwrap_or(default))
     };
     let hours = |key: &str, given: Option<u64>, default: u64| {
         number(path, key, given, default / HOUR_MS, 0..=HOURS_MAX).map(|hours| hours * HOUR_MS)
@@ -379,10 +391,7 @@ fn members(path: &Path, given: &FileLimits, groups: FileGroups) -> Result<Settin
         bytes: rate("send_bytes_per_day", given.send_bytes_per_day, default.bytes, item, 1 << 50)?,
         groups: rate("groups_per_day", given.groups_per_day, default.groups, 1, most)?,
         additions: rate("additions_per_day", given.additions_per_day, default.additions, 1, most)?,
-        rights: Rights {
-            create_groups: who("create", groups.create, default.rights.create_groups)?,
-            add_members: who("add", groups.add, default.rights.add_members)?,
-        },
+        rights,
         edit_ms: hours("edit_hours", given.edit_hours, default.edit_ms)?,
         recall_ms: hours("recall_hours", given.recall_hours, default.recall_ms)?,
     })
@@ -508,6 +517,22 @@ mod tests {
         assert_eq!((members.groups, members.additions), (Rate::a_day(2), Rate::a_day(7)));
         assert_eq!((members.edit_ms, members.recall_ms), (0, 48 * HOUR_MS));
         assert_eq!((members.rights.create_groups, members.rights.add_members), (Who::Operators, Who::Everyone));
+    }
+
+    #[test]
+    fn who_may_make_groups_and_add_others_is_said_like_every_setting() {
+        let path = Path::new("dir/gaggle.toml");
+        let environment = |name: &str| match name {
+            "GAGGLE_CREATE_GROUPS" | "GAGGLE_ADD_MEMBERS" => Some("operators".to_owned()),
+            _ => None,
+        };
+        let flags = ServeFlags { add_members: Some("everyone".to_owned()), ..ServeFlags::default() };
+        let flags = flags.or_environment(environment);
+        let config = Config::resolve(&flags, Some((path, "[groups]\ncreate = 'everyone'"))).unwrap();
+        let rights = config.members.rights;
+        assert_eq!((rights.create_groups, rights.add_members), (Who::Operators, Who::Everyone));
+        let flags = ServeFlags { create_groups: Some("me".to_owned()), ..ServeFlags::default() };
+        assert!(Config::resolve(&flags, None).unwrap_err().to_string().starts_with("--create-groups is \"me\""));
     }
 
     #[test]

@@ -119,6 +119,32 @@ id!(
 impl GroupId {
     /// The highest id a counted group can have; above it lie direct chats.
     pub const COUNTED_MAX: GroupId = GroupId((1 << 63) - 1);
+
+    /// The direct chat of two users, or of one with themselves: the same whichever of them asks.
+    #[must_use]
+    pub const fn direct(one: UserId, other: UserId) -> GroupId {
+        let (low, high) = if one.0 <= other.0 { (one.0, other.0) } else { (other.0, one.0) };
+        GroupId((1 << 63) | ((low as u64) << 31) | high as u64)
+    }
+
+    /// The two users of a direct chat, the lower first; none for a counted group, and for a number that no two users give.
+    #[must_use]
+    pub const fn pair(self) -> Option<(UserId, UserId)> {
+        let (low, high) = ((self.0 >> 31) & UserId::MAX.0 as u64, self.0 & UserId::MAX.0 as u64);
+        #[allow(clippy::cast_possible_truncation, reason = "both have 31 bits")]
+        let (low, high) = (UserId(low as u32), UserId(high as u32));
+        if low.0 > 0 && self.0 == GroupId::direct(low, high).0 && low.0 <= high.0 { Some((low, high)) } else { None }
+    }
+
+    /// The other user of a direct chat of this one; who writes to themselves is that.
+    #[must_use]
+    pub fn partner_of(self, user: UserId) -> Option<UserId> {
+        match self.pair() {
+            Some((low, high)) if low == user => Some(high),
+            Some((low, high)) if high == user => Some(low),
+            Some(_) | None => None,
+        }
+    }
 }
 
 /// The random name of one history of a store. A restore makes a new one, which is how clients notice it.
@@ -191,6 +217,24 @@ mod tests {
             assert!(text.parse::<GroupId>().is_err(), "{text}");
         }
         assert!("u2147483648".parse::<UserId>().is_err());
+    }
+
+    #[test]
+    fn a_direct_chat_is_named_by_its_two_users_whoever_asks() {
+        let (ada, bob, last) = (UserId::new(1), UserId::new(700), UserId::MAX);
+        for (one, other) in [(ada, bob), (bob, ada), (ada, ada), (bob, last), (last, last)] {
+            let chat = GroupId::direct(one, other);
+            assert_eq!(chat, GroupId::direct(other, one));
+            assert!(chat > GroupId::COUNTED_MAX);
+            assert_eq!(chat.pair(), Some((one.min(other), one.max(other))));
+            assert_eq!((chat.partner_of(one), chat.partner_of(other)), (Some(other), Some(one)));
+            assert_eq!(chat.to_string().parse(), Ok(chat));
+        }
+        assert_eq!(GroupId::direct(ada, bob).partner_of(last), None);
+        let no_pairs = [1, GroupId::COUNTED_MAX.value(), 1 << 63, (1 << 63) | 5, (1 << 63) | (9 << 31) | 5, u64::MAX];
+        for number in no_pairs {
+            assert_eq!(GroupId::new(number).pair(), None, "{number}");
+        }
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub const ENVELOPE_BYTES: usize = 11;
 pub const TEXT_BYTES_MAX: usize = 1024;
 /// Longest group name, in bytes.
 pub const GROUP_NAME_BYTES_MAX: usize = 128;
+/// Longest topic of a group, in bytes: a line or three.
+pub const GROUP_TOPIC_BYTES_MAX: usize = 512;
 /// Longest device name, in bytes.
 pub const DEVICE_NAME_BYTES_MAX: usize = 64;
 /// Longest display name of a user, in bytes: most people's full names in any script.

@@ -9,8 +9,8 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::exit::Exit;
 use crate::cli::{
-    devices, edit, group, invite, join, outbox, pull, react, read, rebuild, recall, receipts, reply, send, serve, skip,
-    status, tail, user, users, verify, who,
+    devices, dm, edit, group, invite, join, outbox, pull, react, read, rebuild, recall, receipts, reply, send, serve,
+    skip, status, tail, user, users, verify, who,
 };
 
 /// Group messaging for small self-hosted teams.
@@ -133,6 +133,9 @@ pub enum Command {
     /// Send a message, or one for each line of stdin
     #[command(after_long_help = send::HELP)]
     Send(send::SendArgs),
+    /// Send a message to one user, or to yourself
+    #[command(after_long_help = dm::HELP)]
+    Dm(dm::DmArgs),
     /// Put another text in place of a message of yours
     #[command(after_long_help = edit::HELP)]
     Edit(edit::EditArgs),

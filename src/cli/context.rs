@@ -148,6 +148,34 @@ pub async fn group_or_known(
     }
 }
 
+/// The direct chat with a user; where the server is out of reach, the list of last time answers.
+///
+/// # Errors
+/// Where there is no such user, or the server cannot be asked and the list does not say.
+pub async fn direct_or_known(
+    client: &Client,
+    profile: &Profile,
+    handle: &str,
+    output: Output,
+) -> Result<GroupId, CliError> {
+    let mut known = Known::load(profile);
+    let error = match client.direct(handle).await {
+        Ok(group) => {
+            known.note(group, &handle.to_ascii_lowercase());
+            known.save(profile);
+            return Ok(group);
+        }
+        Err(error) => error,
+    };
+    match (&error, known.direct(&handle.to_ascii_lowercase())) {
+        (RequestError::Connect(_) | RequestError::NoAnswer { .. }, Some(group)) => {
+            output.words(&format!("cannot ask the server; the chat with {} is known", visible::name(handle)));
+            Ok(group)
+        }
+        _ => Err(error.into()),
+    }
+}
+
 /// The groups of this user; their names are kept for when the server is out of reach.
 ///
 /// # Errors
@@ -163,7 +191,11 @@ pub async fn fetch(client: &Client, profile: &Profile) -> Result<Vec<Group>, Req
 /// # Errors
 /// Where none or several have it.
 pub fn by_name(groups: &[Group], name: &str) -> Result<GroupId, CliError> {
-    let named: Vec<&Group> = groups.iter().filter(|group| group.name == name).collect();
+    let mut named: Vec<&Group> = groups.iter().filter(|group| group.name == name).collect();
+    // A direct chat is called as its other user; a group of that name is meant first.
+    if named.iter().any(|group| group.group.pair().is_none()) {
+        named.retain(|group| group.group.pair().is_none());
+    }
     let current: Vec<&Group> = named.iter().copied().filter(|group| group.role != Role::Former).collect();
     match (current.as_slice(), named.as_slice()) {
         ([only], _) | ([], [only]) => Ok(only.group),
@@ -191,11 +223,21 @@ fn default_folder() -> Option<PathBuf> {
 mod tests {
     use super::*;
     use crate::cli::exit::Exit;
+    use crate::client::History;
     use crate::ids::MessageId;
 
     fn made(id: u64, name: &str, role: Role) -> Group {
         let (head, cursor) = (MessageId::ZERO, MessageId::ZERO);
-        Group { group: GroupId::new(id), name: name.to_owned(), role, members: 2, head, cursor }
+        Group {
+            group: GroupId::new(id),
+            name: name.to_owned(),
+            role,
+            members: 2,
+            head,
+            cursor,
+            topic: String::new(),
+            history: History::FromJoin,
+        }
     }
 
     #[test]
@@ -203,6 +245,14 @@ mod tests {
         let groups = [made(1, "team", Role::Owner), made(2, "Team", Role::Member)];
         assert_eq!(by_name(&groups, "team"), Ok(GroupId::new(1)));
         assert_eq!(by_name(&groups, "tea").map_err(|error| error.exit()), Err(Exit::Refused));
+    }
+
+    #[test]
+    fn a_group_is_meant_before_a_direct_chat_of_the_same_name() {
+        let direct = GroupId::direct(crate::ids::UserId::new(1), crate::ids::UserId::new(2)).value();
+        let groups = [made(direct, "bob", Role::Member), made(9, "bob", Role::Member)];
+        assert_eq!(by_name(&groups, "bob"), Ok(GroupId::new(9)));
+        assert_eq!(by_name(&groups[..1], "bob"), Ok(GroupId::new(direct)));
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::known::Known;
+use crate::cli::membership::{self, Change};
 use crate::cli::visible;
-use crate::client::{Client, ConversationInfo, History, Profile};
+use crate::client::{Client, ConversationInfo, History, Profile, Role};
 use crate::ids::{GroupId, MessageId};
 
 /// What can be done to groups.
@@ -53,6 +54,77 @@ They keep what they have seen, and see their removal, and nothing after it.
         /// The group: g7, or its name
         group: String,
     },
+    /// Give a member a higher role
+    #[command(after_long_help = "\
+Owners do it. Admins add and remove members, mute and ban them, and change name and topic; owners do that to admins as \
+well, give roles, and say what newcomers see.
+
+  gaggle group promote team bob
+  gaggle group promote team bob --to owner")]
+    Promote(PromoteArgs),
+    /// Give a member a lower role, or yourself
+    #[command(after_long_help = "\
+Owners do it to anyone, everybody to themselves. A group keeps an owner: the last one makes somebody else an owner \
+first, or leaves; then the admin who is there longest takes over, else the member who is.
+
+  gaggle group demote team bob
+  gaggle group demote team bob --to admin")]
+    Demote(DemoteArgs),
+    /// Let a member only read
+    #[command(after_long_help = "\
+They read on, and can leave; what they send is refused. It ends when they leave, or by unmute. Nobody mutes an owner.
+
+  gaggle group mute team bob")]
+    Mute(MemberArgs),
+    /// Let a muted member speak again
+    #[command(after_long_help = "  gaggle group unmute team bob")]
+    Unmute(MemberArgs),
+    /// Remove somebody for good
+    #[command(after_long_help = "\
+Nobody can add them again until unban. They keep what they have seen. Somebody who has left can be banned too.
+
+  gaggle group ban team bob")]
+    Ban(MemberArgs),
+    /// Let somebody who was banned be added again
+    #[command(after_long_help = "  gaggle group unban team bob")]
+    Unban(MemberArgs),
+    /// Show what a group is about, or say it
+    #[command(after_long_help = "\
+Without TEXT it prints the topic. An empty TEXT takes it away.
+
+  gaggle group topic team
+  gaggle group topic team \"what we eat today\"
+  gaggle group topic team \"\"")]
+    Topic {
+        /// The group: g7, or its name
+        group: String,
+        /// What it is about
+        text: Option<String>,
+    },
+    /// Show what those see who join next, or say it
+    #[command(after_long_help = "\
+Without POLICY it prints the one in force. from-join: what comes after they join. full-history: everything before as \
+well. Who is in the group keeps what they joined under.
+
+  gaggle group policy team
+  gaggle group policy team full-history")]
+    Policy {
+        /// The group: g7, or its name
+        group: String,
+        /// What they see
+        policy: Option<PolicyArg>,
+    },
+    /// Show who may add you to groups, or say it
+    #[command(after_long_help = "\
+Without WHO it prints what is in force. everyone: owners and admins, to their groups. nobody: no one can; groups that you \
+are in, and messages sent to you alone, go on.
+
+  gaggle group added-by
+  gaggle group added-by nobody")]
+    AddedBy {
+        /// Who may
+        who: Option<AddedByArg>,
+    },
     /// Give a group another name
     #[command(after_long_help = "  gaggle group rename team \"the team\"")]
     Rename {
@@ -71,6 +143,64 @@ pub struct CreateArgs {
     /// Those who join later also see everything from before
     #[arg(long)]
     pub full_history: bool,
+}
+
+/// What `group promote` takes.
+#[derive(Debug, Clone, Args)]
+pub struct PromoteArgs {
+    /// Which group, and whom
+    #[command(flatten)]
+    pub member: MemberArgs,
+    /// The role
+    #[arg(long, value_enum, default_value_t = Higher::Admin)]
+    pub to: Higher,
+}
+
+/// What `group demote` takes.
+#[derive(Debug, Clone, Args)]
+pub struct DemoteArgs {
+    /// Which group, and whom
+    #[command(flatten)]
+    pub member: MemberArgs,
+    /// The role
+    #[arg(long, value_enum, default_value_t = Lower::Member)]
+    pub to: Lower,
+}
+
+/// Roles above a plain member's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Higher {
+    /// Everything
+    Owner,
+    /// Everything but what concerns owners and admins
+    Admin,
+}
+
+/// Roles below an owner's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Lower {
+    /// Everything but what concerns owners and admins
+    Admin,
+    /// Sends and reads
+    Member,
+}
+
+/// What newcomers see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PolicyArg {
+    /// What comes after they join
+    FromJoin,
+    /// Everything before as well
+    FullHistory,
+}
+
+/// Who adds you to groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AddedByArg {
+    /// Owners and admins, to their groups
+    Everyone,
+    /// No one
+    Nobody,
 }
 
 /// Which group, and whom.
@@ -93,6 +223,12 @@ struct GroupJson<'a> {
     read: u64,
     unread: u64,
     mentions: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    direct: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    topic: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -103,6 +239,8 @@ struct MemberJson<'a> {
     name: Option<&'a str>,
     role: &'static str,
     joined: u64,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    muted: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -145,6 +283,29 @@ async fn act(context: &Context, profile: &Profile, client: &Client, command: &Gr
             let msgid = client.leave_group(id).await?;
             tell(context, id, msgid, &format!("you have left {}", visible::name(group)))
         }
+        GroupCommand::Promote(PromoteArgs { member, to }) => {
+            let role = match to {
+                Higher::Owner => Role::Owner,
+                Higher::Admin => Role::Admin,
+            };
+            membership::role(context, profile, client, member, role).await
+        }
+        GroupCommand::Demote(DemoteArgs { member, to }) => {
+            let role = match to {
+                Lower::Admin => Role::Admin,
+                Lower::Member => Role::Member,
+            };
+            membership::role(context, profile, client, member, role).await
+        }
+        GroupCommand::Mute(args) => membership::change(context, profile, client, args, Change::Mute).await,
+        GroupCommand::Unmute(args) => membership::change(context, profile, client, args, Change::Unmute).await,
+        GroupCommand::Ban(args) => membership::change(context, profile, client, args, Change::Ban).await,
+        GroupCommand::Unban(args) => membership::change(context, profile, client, args, Change::Unban).await,
+        GroupCommand::Topic { group, text } => {
+            membership::topic(context, profile, client, group, text.as_deref()).await
+        }
+        GroupCommand::Policy { group, policy } => membership::policy(context, profile, client, group, *policy).await,
+        GroupCommand::AddedBy { who } => membership::added_by(context, client, *who).await,
         GroupCommand::Rename { group, name } => {
             let id = context::group(client, profile, group).await?;
             let msgid = client.rename_group(id, name).await?;
@@ -184,16 +345,20 @@ async fn list(context: &Context, profile: &Profile, client: &Client) -> Result<E
             read: talk.map_or(0, |talk| talk.mark.msgid.value()),
             unread,
             mentions,
+            direct: group.group.pair().is_some(),
+            topic: &group.topic,
+            policy: Some(group.history).filter(|history| *history == History::Full).map(History::name),
         };
         let text = format!(
-            "{:<4} {:<7} {:>4} members  seen {} of {}  {}{}",
+            "{:<4} {:<7} {:>4} members  seen {} of {}  {}{}{}",
             group.group.to_string(),
             group.role.name(),
             group.members,
             group.cursor.value(),
             group.head.value(),
             waiting(unread, mentions),
-            visible::name(&group.name)
+            visible::name(&group.name),
+            if group.group.pair().is_some() { "  (direct)" } else { "" }
         );
         context.output.record(&text, &json)?;
     }
@@ -216,16 +381,23 @@ async fn members(context: &Context, client: &Client, group: GroupId) -> Result<E
             name: member.name.as_deref(),
             role: member.role.name(),
             joined: member.joined.value(),
+            muted: member.muted,
         };
+        let muted = if member.muted { "  (muted)" } else { "" };
         let who = visible::person(&member.handle, member.name.as_deref());
-        let text = format!("{:<4} {:<7} {who}", member.user.to_string(), member.role.name());
+        let text = format!("{:<4} {:<7} {who}{muted}", member.user.to_string(), member.role.name());
         context.output.record(&text, &json)?;
     }
     Ok(Exit::Done)
 }
 
-fn tell(context: &Context, group: GroupId, msgid: MessageId, words: &str) -> Result<Exit, CliError> {
-    context.output.record("", &ChangedJson { group: group.to_string(), name: None, msgid: Some(msgid.value()) })?;
+/// Says that a group was changed, by this item; zero: by none.
+///
+/// # Errors
+/// Where stdout is gone.
+pub fn tell(context: &Context, group: GroupId, msgid: MessageId, words: &str) -> Result<Exit, CliError> {
+    let msgid = Some(msgid.value()).filter(|msgid| *msgid > 0);
+    context.output.record("", &ChangedJson { group: group.to_string(), name: None, msgid })?;
     context.output.words(words);
     Ok(Exit::Done)
 }

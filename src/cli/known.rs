@@ -40,10 +40,22 @@ impl Known {
         }
     }
 
-    /// The groups of that name.
+    /// The groups of that name, or else the direct chat with the user of that handle.
     #[must_use]
     pub fn named(&self, name: &str) -> Vec<GroupId> {
-        self.0.iter().filter(|(_, known)| *known == name).map(|(group, _)| *group).collect()
+        let (direct, mut groups): (Vec<GroupId>, Vec<GroupId>) =
+            self.0.iter().filter(|(_, known)| *known == name).map(|(id, _)| *id).partition(|id| id.pair().is_some());
+        if groups.is_empty() {
+            groups = direct;
+        }
+        groups
+    }
+
+    /// The direct chat with the user of that handle.
+    #[must_use]
+    pub fn direct(&self, handle: &str) -> Option<GroupId> {
+        let mut chats = self.0.iter().filter(|(id, known)| *known == handle && id.pair().is_some());
+        chats.next().map(|(id, _)| *id)
     }
 
     /// The name of a group.
@@ -69,11 +81,21 @@ impl Known {
 mod tests {
     use super::*;
     use crate::cli::context::Context;
+    use crate::client::History;
     use crate::ids::MessageId;
 
     fn made(id: u64, name: &str, role: Role) -> Group {
         let (head, cursor) = (MessageId::ZERO, MessageId::ZERO);
-        Group { group: GroupId::new(id), name: name.to_owned(), role, members: 2, head, cursor }
+        Group {
+            group: GroupId::new(id),
+            name: name.to_owned(),
+            role,
+            members: 2,
+            head,
+            cursor,
+            topic: String::new(),
+            history: History::FromJoin,
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod args;
 pub mod context;
 pub mod devices;
+pub mod dm;
 pub mod edit;
 pub mod exit;
 pub mod group;
@@ -15,6 +16,7 @@ pub mod interrupt;
 pub mod invite;
 pub mod join;
 pub mod known;
+pub mod membership;
 pub mod opening;
 pub mod outbox;
 pub mod output;
@@ -95,7 +97,12 @@ fn log(context: &Context) -> Result<(), CliError> {
 async fn dispatch(context: &Context, command: &Command) -> Result<Exit, CliError> {
     let says = matches!(
         command,
-        Command::Send(_) | Command::Edit(_) | Command::Recall(_) | Command::Reply(_) | Command::React(_)
+        Command::Send(_)
+            | Command::Dm(_)
+            | Command::Edit(_)
+            | Command::Recall(_)
+            | Command::Reply(_)
+            | Command::React(_)
     );
     if says || matches!(command, Command::Serve(_) | Command::Tail(_) | Command::Verify(_)) {
         // These decide for themselves what ending early means.
@@ -114,6 +121,7 @@ async fn act(context: &Context, command: &Command) -> Result<Exit, CliError> {
     match command {
         Command::Serve(args) => serve::run(context, args).await,
         Command::Send(args) => send::run(context, args).await,
+        Command::Dm(args) => dm::run(context, args).await,
         Command::Tail(args) => tail::run(context, args).await,
         Command::Verify(args) => verify::run(context, args).await,
         Command::Rebuild(args) => rebuild::run(context, args).await,

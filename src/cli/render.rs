@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cli::exit::CliError;
 use crate::cli::output::json_line;
 use crate::cli::{visible, when};
-use crate::client::{Content, Item, Role};
+use crate::client::{Content, History, Item, Role};
 use crate::ids::{GroupId, MessageId, UserId};
 use crate::wire::item::kind;
 
@@ -51,6 +51,10 @@ struct ItemJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    topic: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     kind_number: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<String>,
@@ -84,9 +88,13 @@ struct GoneJson {
 /// The users that a line about this item names.
 pub fn mentioned(item: &Item) -> impl Iterator<Item = UserId> {
     let other = match &item.content {
-        Content::Joined(user) | Content::Left(user) | Content::Removed(user) | Content::RoleChanged(user, _) => {
-            Some(*user)
-        }
+        Content::Joined(user)
+        | Content::Left(user)
+        | Content::Removed(user)
+        | Content::RoleChanged(user, _)
+        | Content::Muted(user)
+        | Content::Unmuted(user)
+        | Content::BanLifted(user) => Some(*user),
         Content::Text(_)
         | Content::Recalled { .. }
         | Content::Edit { .. }
@@ -94,6 +102,8 @@ pub fn mentioned(item: &Item) -> impl Iterator<Item = UserId> {
         | Content::Reaction { .. }
         | Content::Created(_)
         | Content::Renamed(_)
+        | Content::Topic(_)
+        | Content::PolicyChanged(_)
         | Content::Hidden
         | Content::Unsupported(_) => None,
     };
@@ -143,6 +153,11 @@ fn text(item: &Item, seen_before: bool, names: &Names, form: Form<'_>) -> String
         | Content::Removed(_)
         | Content::Renamed(_)
         | Content::RoleChanged(..)
+        | Content::Topic(_)
+        | Content::PolicyChanged(_)
+        | Content::Muted(_)
+        | Content::Unmuted(_)
+        | Content::BanLifted(_)
         | Content::Hidden
         | Content::Unsupported(_) => format!("*{again} {}", happened(item, names)),
     };
@@ -155,7 +170,12 @@ fn label(form: Form<'_>) -> String {
 
 fn json(item: &Item, seen_before: bool, names: &Names) -> Result<String, CliError> {
     let (user, name, role) = match &item.content {
-        Content::Joined(user) | Content::Left(user) | Content::Removed(user) => (Some(*user), None, None),
+        Content::Joined(user)
+        | Content::Left(user)
+        | Content::Removed(user)
+        | Content::Muted(user)
+        | Content::Unmuted(user)
+        | Content::BanLifted(user) => (Some(*user), None, None),
         Content::RoleChanged(user, role) => (Some(*user), None, Some(role.name())),
         Content::Created(name) | Content::Renamed(name) => (None, Some(name.as_str()), None),
         Content::Text(_)
@@ -163,6 +183,8 @@ fn json(item: &Item, seen_before: bool, names: &Names) -> Result<String, CliErro
         | Content::Edit { .. }
         | Content::Recall(_)
         | Content::Reaction { .. }
+        | Content::Topic(_)
+        | Content::PolicyChanged(_)
         | Content::Hidden
         | Content::Unsupported(_) => (None, None, None),
     };
@@ -177,9 +199,16 @@ fn json(item: &Item, seen_before: bool, names: &Names) -> Result<String, CliErro
         | Content::Removed(_)
         | Content::Renamed(_)
         | Content::RoleChanged(..)
+        | Content::Topic(_)
+        | Content::PolicyChanged(_)
+        | Content::Muted(_)
+        | Content::Unmuted(_)
+        | Content::BanLifted(_)
         | Content::Hidden
         | Content::Unsupported(_) => (None, None, false),
     };
+    let topic = if let Content::Topic(topic) = &item.content { Some(topic.as_str()) } else { None };
+    let policy = if let Content::PolicyChanged(history) = &item.content { Some(history.name()) } else { None };
     let unsupported = if let Content::Unsupported(body) = &item.content { Some(STANDARD.encode(body)) } else { None };
     let text = if let Content::Text(text) | Content::Edit { text, .. } = &item.content {
         text.clone()
@@ -200,6 +229,8 @@ fn json(item: &Item, seen_before: bool, names: &Names) -> Result<String, CliErro
         user_id: user.map(|user| user.to_string()),
         name,
         role,
+        topic,
+        policy,
         kind_number: unsupported.is_some().then_some(item.kind),
         body_base64: unsupported,
         edited_by: Some(item.edited_by.value()).filter(|edit| *edit > 0),
@@ -226,6 +257,11 @@ const fn kind_name(content: &Content) -> &'static str {
         Content::Removed(_) => "removed",
         Content::Renamed(_) => "renamed",
         Content::RoleChanged(..) => "role",
+        Content::Topic(_) => "topic",
+        Content::PolicyChanged(_) => "policy",
+        Content::Muted(_) => "muted",
+        Content::Unmuted(_) => "unmuted",
+        Content::BanLifted(_) => "ban-lifted",
         Content::Hidden => "hidden",
         Content::Unsupported(_) => "unsupported",
     }
@@ -243,6 +279,7 @@ fn happened(item: &Item, names: &Names) -> String {
             let how = if *removed { "took back a reaction to" } else { "reacted to" };
             format!("{author} {how} {}: {}", target.value(), visible::name(reaction))
         }
+        Content::Created(_) if item.group.pair().is_some() => format!("{author} opened this chat"),
         Content::Created(name) => format!("{author} made the group \"{}\"", visible::name(name)),
         Content::Joined(user) if *user == item.author => format!("{author} joined"),
         Content::Joined(user) => format!("{} joined, added by {author}", who(*user, names)),
@@ -253,6 +290,17 @@ fn happened(item: &Item, names: &Names) -> String {
         Content::Removed(user) => format!("{} was removed by {author}", who(*user, names)),
         Content::Renamed(name) => format!("{author} renamed the group to \"{}\"", visible::name(name)),
         Content::RoleChanged(user, role) => format!("{author} made {} {}", who(*user, names), article(*role)),
+        Content::Topic(topic) if topic.is_empty() => format!("{author} took the topic away"),
+        Content::Topic(topic) => format!("{author} set the topic to \"{}\"", visible::name(topic)),
+        Content::PolicyChanged(History::FromJoin) => {
+            format!("{author} changed what newcomers see: only what comes after they join")
+        }
+        Content::PolicyChanged(History::Full) => {
+            format!("{author} changed what newcomers see: everything from before as well")
+        }
+        Content::Muted(user) => format!("{} was muted by {author}", who(*user, names)),
+        Content::Unmuted(user) => format!("{} may speak again, says {author}", who(*user, names)),
+        Content::BanLifted(user) => format!("{} may be added again, says {author}", who(*user, names)),
         Content::Hidden => "not for you to see".to_owned(),
         Content::Unsupported(_) if item.kind == kind::TEXT => {
             format!("unsupported: {author} sent a text that is not UTF-8")

@@ -109,6 +109,28 @@ impl Drop for Asked {
     }
 }
 
+/// Where it goes.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'a> {
+    /// To a group, by id or name.
+    Group(&'a str),
+    /// To a user, by handle.
+    User(&'a str),
+}
+
+/// What is sent, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Sending<'a> {
+    /// The message; none, or `-`: stdin.
+    pub text: Option<&'a str>,
+    /// All of stdin is one message.
+    pub whole: bool,
+    /// Nothing is kept for later.
+    pub no_queue: bool,
+    /// Whom it mentions.
+    pub mention: &'a [String],
+}
+
 enum Source {
     One(String),
     Lines,
@@ -119,20 +141,33 @@ enum Source {
 /// # Errors
 /// Where there is nothing to send, the group is unknown, or the profile cannot be used.
 pub async fn run(context: &Context, args: &SendArgs) -> Result<Exit, CliError> {
+    let SendArgs { group, text, whole, no_queue, mention } = args;
+    let sending = Sending { text: text.as_deref(), whole: *whole, no_queue: *no_queue, mention };
+    send(context, Target::Group(group), sending).await
+}
+
+/// Sends to a group or a user.
+///
+/// # Errors
+/// As [`run`].
+pub async fn send(context: &Context, target: Target<'_>, sending: Sending<'_>) -> Result<Exit, CliError> {
     let begun = clock::monotonic();
-    let source = source(context, args)?;
+    let source = source(context, sending)?;
     let (profile, client) = context.member().await?;
-    if args.no_queue {
+    if sending.no_queue {
         client.connected().await?;
     }
-    let group = context::group_or_known(&client, &profile, &args.group, context.output).await?;
-    let sender = Sender { context, profile: &profile, client: &client, group, queues: !args.no_queue };
+    let group = match target {
+        Target::Group(group) => context::group_or_known(&client, &profile, group, context.output).await?,
+        Target::User(handle) => context::direct_or_known(&client, &profile, handle, context.output).await?,
+    };
+    let sender = Sender { context, profile: &profile, client: &client, group, queues: !sending.no_queue };
     match source {
         Source::One(text) => {
-            let mentions = mentioned(&client, group, &args.mention).await?;
+            let mentions = mentioned(&client, group, sending.mention).await?;
             sender.one(&Say::Text { text, reply_to: None, mentions }, patience(begun)).await
         }
-        Source::Lines if args.mention.is_empty() => stream::run(&sender).await,
+        Source::Lines if sending.mention.is_empty() => stream::run(&sender).await,
         Source::Lines => Err(CliError::failed("--mention is of one message, but each line of stdin is one")
             .advise("--whole makes one of all of them")),
     }
@@ -190,16 +225,16 @@ async fn mentioned(client: &Client, group: GroupId, handles: &[String]) -> Resul
 }
 
 /// What there is to send. A whole message is read before anything is connected.
-fn source(context: &Context, args: &SendArgs) -> Result<Source, CliError> {
-    let text = match args.text.as_deref() {
-        Some("-") | None if args.whole => input::whole(BODY_BYTES_MAX)?,
+fn source(context: &Context, sending: Sending<'_>) -> Result<Source, CliError> {
+    let text = match sending.text {
+        Some("-") | None if sending.whole => input::whole(BODY_BYTES_MAX)?,
         Some("-") | None => {
             if output::input_is_a_terminal() {
                 context.output.words("each line is a message; Ctrl-D ends");
             }
             return Ok(Source::Lines);
         }
-        Some(_) if args.whole => {
+        Some(_) if sending.whole => {
             return Err(CliError::failed("--whole reads the message from stdin, but there is a TEXT too")
                 .advise("leave out one of them"));
         }

@@ -64,6 +64,12 @@ pub struct ServeArgs {
     /// How log lines on stderr look: human or json [env: GAGGLE_LOG_FORMAT]
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
+    /// Who may make groups: everyone or operators [default: everyone] [env: GAGGLE_CREATE_GROUPS]
+    #[arg(long, value_name = "WHO")]
+    pub create_groups: Option<String>,
+    /// Whose owners and admins may add others to a group: everyone or operators [default: everyone] [env: GAGGLE_ADD_MEMBERS]
+    #[arg(long, value_name = "WHO")]
+    pub add_members: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -88,6 +94,8 @@ pub async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CliError> 
         new_pin: args.new_pin,
         config: args.config.clone(),
         log_format: args.log_format.clone(),
+        create_groups: args.create_groups.clone(),
+        add_members: args.add_members.clone(),
     };
     let config = Config::load(&flags.or_environment(|name| env::var(name).ok()))?;
     let level = env::var(LEVEL_VARIABLE).ok().filter(|level| !level.trim().is_empty());

@@ -308,7 +308,9 @@ impl Tail<'_> {
 
     async fn item(&mut self, received: Received) -> Result<Line, CliError> {
         let Received { position, seen_before, item } = received;
-        if let Content::Created(name) | Content::Renamed(name) = &item.content {
+        if let Content::Created(name) | Content::Renamed(name) = &item.content
+            && item.group.pair().is_none()
+        {
             self.known.note(item.group, name);
         }
         let users: Vec<_> = render::mentioned(&item).collect();

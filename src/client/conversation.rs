@@ -134,6 +134,11 @@ impl Conversation {
             | Content::Removed(_)
             | Content::Renamed(_)
             | Content::RoleChanged(..)
+            | Content::Topic(_)
+            | Content::PolicyChanged(_)
+            | Content::Muted(_)
+            | Content::Unmuted(_)
+            | Content::BanLifted(_)
             | Content::Hidden
             | Content::Unsupported(_) => {}
         }

@@ -107,6 +107,7 @@ mod event;
 mod files;
 #[cfg(feature = "proof")]
 pub mod fuzzed;
+mod groups;
 mod handle;
 mod hello;
 mod inbox_file;
@@ -139,8 +140,8 @@ pub use profile::Profile;
 pub use say::Say;
 pub use talk::{Changes, ConversationInfo, Preview, ReadMark, Receipt, Receipts};
 pub use types::{
-    Account, Content, Device, EntryState, Group, History, Invite, Item, Member, OutboxEntry, Outcome, Page, Position,
-    Role, Session, Status, User, UserState,
+    Account, AddedBy, Content, Device, EntryState, Group, History, Invite, Item, Member, OutboxEntry, Outcome, Page,
+    Position, Role, Session, Status, User, UserState,
 };
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use crate::client::error::ProfileError;
 use crate::client::event::{Event, Received, Subscription};
 use crate::client::files::Files;
 use crate::client::inbox_file::{InboxFile, Stored};
-use crate::client::types::{Content, Item, Position, Role};
+use crate::client::types::{Content, History, Item, Position, Role};
 use crate::core::inbox::{Batch, Delivery, Inbox, PageEnd, Pull, Row};
 use crate::disk::Lock;
 use crate::ids::{GroupId, MessageId, Tag, UserId};
@@ -435,6 +435,15 @@ fn content(item: &item::Item) -> Option<Content> {
             let item::RoleChanged { user, role, extensions: _ } = item::RoleChanged::decode(body).ok()?;
             Content::RoleChanged(user, Role::from_number(role))
         }
+        kind::TOPIC => Content::Topic(item::Topic::decode(body).ok()?.topic),
+        kind::POLICY_CHANGED => {
+            Content::PolicyChanged(History::from_number(item::PolicyChanged::decode(body).ok()?.policy)?)
+        }
+        kind::MUTED => match item::Muted::decode(body).ok()? {
+            item::Muted { user, muted: true, .. } => Content::Muted(user),
+            item::Muted { user, muted: false, .. } => Content::Unmuted(user),
+        },
+        kind::BAN_LIFTED => Content::BanLifted(item::BanLifted::decode(body).ok()?.user),
         kind::HIDDEN => Content::Hidden,
         _ => return None,
     })

@@ -30,7 +30,7 @@ use crate::disk::{SharedDisk, whole};
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::limits::LIST_ROWS_MAX;
 use crate::wire::codec::RawFrame;
-use crate::wire::frame::{self, Extensions, Frame};
+use crate::wire::frame::{self, Extensions, Frame, group_info, member_info};
 use crate::wire::link::{InviteCode, Link, Pin};
 use crate::wire::row;
 
@@ -41,7 +41,9 @@ const KEY_FILE_BYTES_MAX: usize = 16 * 1024;
 /// What a question does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
+    /// Asked again where the connection broke.
     Reads,
+    /// Not asked again by itself.
     Changes,
 }
 
@@ -170,6 +172,8 @@ impl Client {
                 members: row.members,
                 head: row.head,
                 cursor: row.cursor,
+                topic: text(&row.extensions, group_info::TOPIC),
+                history: byte(&row.extensions, group_info::POLICY).and_then(History::from_number).unwrap_or_default(),
             }));
             match all.last() {
                 Some(last) if more && last.group > after => after = last.group,
@@ -194,6 +198,7 @@ impl Client {
                 handle: row.handle,
                 role: Role::from_number(row.role),
                 joined: row.joined,
+                muted: row.extensions.find(member_info::MUTED).is_some(),
             }));
             match all.last() {
                 Some(last) if more && last.user > after => after = last.user,
@@ -304,55 +309,6 @@ impl Client {
         self.call::<_, frame::Done>(Effect::Changes, &question).await.map(|_| ())
     }
 
-    /// Makes a group of which one is the owner.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn create_group(&self, name: &str, history: History) -> Result<GroupId, RequestError> {
-        let policy = match history {
-            History::FromJoin => 0,
-            History::Full => 1,
-        };
-        let question = frame::CreateGroup { name: name.to_owned(), policy, extensions: none() };
-        self.call::<_, frame::GroupCreated>(Effect::Changes, &question).await.map(|created| created.gid)
-    }
-
-    /// Adds a user to a group. Returns the item that says so.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn add_member(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::AddMember { gid: group, handle: handle.to_owned(), extensions: none() }).await
-    }
-
-    /// Removes a member. Returns the item that says so.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn remove_member(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::RemoveMember { gid: group, handle: handle.to_owned(), extensions: none() }).await
-    }
-
-    /// Leaves a group. Returns the item that says so.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn leave_group(&self, group: GroupId) -> Result<MessageId, RequestError> {
-        self.change(&frame::LeaveGroup { gid: group, extensions: none() }).await
-    }
-
-    /// Renames a group. Returns the item that says so.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn rename_group(&self, group: GroupId, name: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::RenameGroup { gid: group, name: name.to_owned(), extensions: none() }).await
-    }
-
-    async fn change<Q: Frame>(&self, question: &Q) -> Result<MessageId, RequestError> {
-        self.call::<_, frame::Done>(Effect::Changes, question).await.map(|done| done.msgid)
-    }
-
     /// An invite for a new user, who joins the group at once if one is named.
     ///
     /// # Errors
@@ -386,6 +342,16 @@ impl Client {
             log_bytes: info.log_bytes,
         })
     }
+}
+
+/// A text among what a row says beside its fields; empty where it is not there.
+fn text(extensions: &Extensions, number: u16) -> String {
+    extensions.find(number).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
+}
+
+/// A byte among them.
+pub(super) fn byte(extensions: &Extensions, number: u16) -> Option<u8> {
+    extensions.find(number).and_then(|bytes| bytes.first().copied())
 }
 
 fn in_time(deadline: Instant) -> bool {

@@ -107,6 +107,16 @@ pub enum Content {
     Renamed(String),
     /// The author gave this user this role.
     RoleChanged(UserId, Role),
+    /// The author said what the group is about; empty: nothing.
+    Topic(String),
+    /// The author changed what those see who join next.
+    PolicyChanged(History),
+    /// The author muted this user: they only read.
+    Muted(UserId),
+    /// The author let this user speak again.
+    Unmuted(UserId),
+    /// The author let this user be added again, who was banned.
+    BanLifted(UserId),
     /// There is something under this msgid that one may not see.
     Hidden,
     /// Of a kind that this version does not know, or with a body that is not what its kind says.
@@ -133,6 +143,11 @@ impl fmt::Debug for Content {
             Content::Removed(user) => write!(out, "Removed({user})"),
             Content::Renamed(_) => out.write_str("Renamed(..)"),
             Content::RoleChanged(user, role) => write!(out, "RoleChanged({user}, {})", role.name()),
+            Content::Topic(_) => out.write_str("Topic(..)"),
+            Content::PolicyChanged(history) => write!(out, "PolicyChanged({})", history.name()),
+            Content::Muted(user) => write!(out, "Muted({user})"),
+            Content::Unmuted(user) => write!(out, "Unmuted({user})"),
+            Content::BanLifted(user) => write!(out, "BanLifted({user})"),
             Content::Hidden => out.write_str("Hidden"),
             Content::Unsupported(body) => write!(out, "Unsupported({} bytes)", body.len()),
         }
@@ -167,6 +182,18 @@ impl Role {
         }
     }
 
+    /// Its number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Role::Former => 0,
+            Role::Owner => 1,
+            Role::Admin => 2,
+            Role::Member => 3,
+            Role::Other(other) => other,
+        }
+    }
+
     /// The word for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -190,6 +217,46 @@ pub enum History {
     Full,
 }
 
+impl History {
+    /// Its number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            History::FromJoin => 0,
+            History::Full => 1,
+        }
+    }
+
+    /// The policy with this number on the wire, where this version knows it.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Option<History> {
+        match number {
+            0 => Some(History::FromJoin),
+            1 => Some(History::Full),
+            _ => None,
+        }
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            History::FromJoin => "from-join",
+            History::Full => "full-history",
+        }
+    }
+}
+
+/// Who adds a user to groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum AddedBy {
+    /// Every owner and admin, to a group of theirs.
+    #[default]
+    Everyone,
+    /// Nobody.
+    Nobody,
+}
+
 /// A group of one's own, past or present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
@@ -205,6 +272,10 @@ pub struct Group {
     pub head: MessageId,
     /// What this device has acknowledged.
     pub cursor: MessageId,
+    /// What it is about; empty: nothing, or one has left.
+    pub topic: String,
+    /// What those see who join next.
+    pub history: History,
 }
 
 /// A member of a group.
@@ -220,6 +291,8 @@ pub struct Member {
     pub joined: MessageId,
     /// What they want to be called. It identifies nobody: two people may want the same.
     pub name: Option<String>,
+    /// Whether they only read.
+    pub muted: bool,
 }
 
 /// A user of the server.

@@ -7,6 +7,8 @@
 
 use crate::core::command::Refusal;
 use crate::core::rows::{MemberRow, Role, UserRow};
+use crate::core::tables::Tables;
+use crate::ids::{GroupId, UserId};
 
 macro_rules! verbs {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -51,16 +53,34 @@ verbs! {
     CreateGroup,
     /// Adds a user, or invites one into the group.
     AddMember,
-    /// Removes a member: asked before it is known who that is.
+    /// Removes or bans a member: asked before it is known who that is.
     RemoveMember,
-    /// Removes an admin.
+    /// Removes or bans an admin.
     RemoveAdmin,
-    /// Removes another owner.
+    /// Removes or bans another owner.
     RemoveOwner,
     /// Leaves.
     LeaveGroup,
+    /// Asks for the direct chat with a user.
+    OpenDirect,
     /// Gives the group another name.
     RenameGroup,
+    /// Says what the group is about.
+    SetTopic,
+    /// Says what those see who join next.
+    SetPolicy,
+    /// Gives a member another role.
+    SetRole,
+    /// Takes a lower role, or keeps the own one.
+    StepDown,
+    /// Mutes a member, or lets one speak again: asked before it is known who that is.
+    MuteMember,
+    /// Mutes an admin, or lets one speak again.
+    MuteAdmin,
+    /// Mutes an owner.
+    MuteOwner,
+    /// Lets a former member be added again.
+    LiftBan,
     /// Lists the members.
     ListMembers,
 
@@ -79,6 +99,8 @@ verbs! {
     Status,
 
     // ---- people and devices -----------------------------------------------------------------------------------------
+    /// Turns a switch of one's own on or off.
+    SetSwitch,
     /// Invites a new user.
     InviteUser,
     /// Invites another device of one's own.
@@ -130,6 +152,8 @@ pub enum Standing {
         /// Whether they only read.
         muted: bool,
     },
+    /// One of the two of a direct chat, which is there for them whether anything was said in it or not.
+    Direct,
 }
 
 /// Who asks.
@@ -189,14 +213,32 @@ pub fn authorise(verb: Verb, asker: Asker, rights: Rights) -> Result<(), Refusal
         Need::Setting(who) => asker.standing().and_then(|_| granted(who, operator)),
         Need::Known => match asker.standing()? {
             Standing::Stranger => Err(Refusal::NoSuchGroup),
-            Standing::Former { .. } | Standing::Present { .. } => Ok(()),
+            Standing::Former { .. } | Standing::Present { .. } | Standing::Direct => Ok(()),
         },
-        Need::Present => present(asker.standing()?).map(|_| ()),
+        Need::Present if asker.standing()? == Standing::Direct => Ok(()),
+        Need::Present | Need::Stay => present(asker.standing()?).map(|_| ()),
+        Need::Voice { of: Role::Member, .. } if asker.standing()? == Standing::Direct => Ok(()),
         Need::Voice { of, who } => match present(asker.standing()?)? {
             Present { muted: true, .. } => Err(Refusal::Muted),
-            Present { role, muted: false } if rank(role) < rank(of) => Err(Refusal::NotAllowed),
+            Present { role, muted: false } if of.is_above(role) => Err(Refusal::NotAllowed),
             Present { .. } => granted(who, operator),
         },
+        Need::Nobody => match present(asker.standing()?)? {
+            Present { muted: true, .. } => Err(Refusal::Muted),
+            Present { .. } => Err(Refusal::NotAllowed),
+        },
+    }
+}
+
+impl Verb {
+    /// Removing somebody in this role.
+    #[must_use]
+    pub const fn removal_of(role: Role) -> Verb {
+        match role {
+            Role::Owner => Verb::RemoveOwner,
+            Role::Admin => Verb::RemoveAdmin,
+            Role::Member => Verb::RemoveMember,
+        }
     }
 }
 
@@ -212,6 +254,12 @@ impl Asker {
         Asker::User { operator: user.is_some_and(|row| row.operator), standing }
     }
 
+    /// A user with this row, who is one of the two of a direct chat.
+    #[must_use]
+    pub fn of_pair(user: Option<&UserRow>) -> Asker {
+        Asker::User { operator: user.is_some_and(|row| row.operator), standing: Standing::Direct }
+    }
+
     fn is_operator(self) -> bool {
         matches!(self, Asker::OperatorKey | Asker::User { operator: true, .. })
     }
@@ -222,6 +270,29 @@ impl Asker {
             Asker::OperatorKey => Err(Refusal::NotAllowed),
             Asker::User { standing, .. } => Ok(standing),
         }
+    }
+}
+
+impl Tables {
+    /// Whether somebody (none: the operator key) may do what is about no group, and about no setting.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may(&self, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
+        let asker = who.map_or(Asker::OperatorKey, |user| Asker::user(self.user(user), None));
+        authorise(verb, asker, Rights::default())
+    }
+
+    /// Whether somebody may do this in a group, where no setting has a say.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_in(&self, group: GroupId, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
+        let asker = |user| match group.partner_of(user) {
+            Some(partner) if self.user(partner).is_some() => Asker::of_pair(self.user(user)),
+            Some(_) | None => Asker::user(self.user(user), self.member(group, user)),
+        };
+        authorise(verb, who.map_or(Asker::OperatorKey, asker), Rights::default())
     }
 }
 
@@ -242,6 +313,8 @@ enum Need {
     Known,
     /// Belonging to it now.
     Present,
+    /// Belonging to it now, which can end: not to a direct chat.
+    Stay,
     /// Belonging to it now and not muted.
     Voice {
         /// In this role or above.
@@ -249,6 +322,8 @@ enum Need {
         /// And as a setting has it.
         who: Who,
     },
+    /// What nobody may do, whatever the role.
+    Nobody,
 }
 
 fn need(verb: Verb, rights: Rights) -> Need {
@@ -259,14 +334,19 @@ fn need(verb: Verb, rights: Rights) -> Need {
         Verb::Subscribe | Verb::ListGroups | Verb::ListConversations => Need::User,
         Verb::ListOwnDevices | Verb::InviteOwnDevice => Need::User,
         Verb::RenameOwnDevice | Verb::RevokeOwnDevice | Verb::NameUser => Need::User,
+        Verb::SetSwitch | Verb::OpenDirect => Need::User,
         Verb::ListUsers | Verb::Names => Need::Nothing,
         Verb::CreateGroup => Need::Setting(rights.create_groups),
         Verb::Pull | Verb::Ack | Verb::ReadMark | Verb::Skip | Verb::Receipts => Need::Known,
-        Verb::ListMembers | Verb::ListOnline | Verb::LeaveGroup => Need::Present,
+        Verb::ListMembers | Verb::ListOnline => Need::Present,
+        Verb::LeaveGroup | Verb::StepDown => Need::Stay,
         Verb::Send | Verb::Edit | Verb::RecallOwn | Verb::React | Verb::Typing => voice(Role::Member),
         Verb::AddMember => Need::Voice { of: Role::Admin, who: rights.add_members },
-        Verb::RemoveMember | Verb::RenameGroup | Verb::RecallOthers => voice(Role::Admin),
-        Verb::RemoveAdmin | Verb::RemoveOwner => voice(Role::Owner),
+        Verb::RemoveMember | Verb::MuteMember | Verb::LiftBan => voice(Role::Admin),
+        Verb::RenameGroup | Verb::SetTopic | Verb::RecallOthers => voice(Role::Admin),
+        Verb::RemoveAdmin | Verb::RemoveOwner | Verb::MuteAdmin => voice(Role::Owner),
+        Verb::SetPolicy | Verb::SetRole => voice(Role::Owner),
+        Verb::MuteOwner => Need::Nobody,
         Verb::InviteUser | Verb::InviteOthersDevice | Verb::ListOthersDevices => operator,
         Verb::DeactivateUser | Verb::ReactivateUser | Verb::DeleteUser | Verb::FreeHandle => operator,
         // A device of somebody else is as absent as one that is not there.
@@ -287,6 +367,7 @@ fn present(standing: Standing) -> Result<Present, Refusal> {
         Standing::Former { banned: true } => Err(Refusal::Banned),
         Standing::Former { banned: false } => Err(Refusal::NotMember),
         Standing::Present { role, muted } => Ok(Present { role, muted }),
+        Standing::Direct => Err(Refusal::DirectChat),
     }
 }
 
@@ -294,14 +375,6 @@ fn granted(who: Who, operator: bool) -> Result<(), Refusal> {
     match who {
         Who::Operators if !operator => Err(Refusal::NotAllowed),
         Who::Operators | Who::Everyone => Ok(()),
-    }
-}
-
-fn rank(role: Role) -> u8 {
-    match role {
-        Role::Owner => 3,
-        Role::Admin => 2,
-        Role::Member => 1,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use crate::core::attached::{Attached, Wanted};
 pub use crate::core::event::Event;
-use crate::core::rows::{CodeHash, DeviceKey, Handle, Policy};
+pub use crate::core::refusal::Refusal;
+use crate::core::rows::{CodeHash, DeviceKey, Handle, Policy, Role};
 pub use crate::core::sendable::{SendCommand, Sendable};
 use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
@@ -121,6 +122,13 @@ pub enum Command {
         /// Its policy.
         policy: Policy,
     },
+    /// Asks for the direct chat with a user, which is there from then on.
+    OpenDirect {
+        /// Who asks.
+        by: DeviceId,
+        /// With whom; oneself: a notebook.
+        handle: Handle,
+    },
     /// Adds a user to a group.
     AddMember {
         /// Who asks.
@@ -154,6 +162,66 @@ pub enum Command {
         group: GroupId,
         /// Its new name.
         name: String,
+    },
+    /// Gives a member another role.
+    SetRole {
+        /// Who asks.
+        by: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// Whose.
+        handle: Handle,
+        /// Which.
+        role: Role,
+    },
+    /// Lets a member only read, or speak again.
+    SetMuted {
+        /// Who asks.
+        by: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// Whom.
+        handle: Handle,
+        /// Whether they only read.
+        muted: bool,
+    },
+    /// Removes a user for good, or lets them be added again.
+    SetBanned {
+        /// Who asks.
+        by: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// Whom.
+        handle: Handle,
+        /// Whether they are banned.
+        banned: bool,
+    },
+    /// Says what a group is about.
+    SetTopic {
+        /// Who asks.
+        by: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// What it is about; empty: nothing.
+        topic: String,
+    },
+    /// Says what those see who join next.
+    SetPolicy {
+        /// Who asks.
+        by: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// The policy.
+        policy: Policy,
+    },
+    /// Turns switches of the device's user on or off.
+    SetSwitch {
+        /// Who asks.
+        by: DeviceId,
+        /// Which, see [`crate::core::rows::Switches`].
+        switch: u8,
+        /// Whether it is on.
+        on: bool,
     },
     /// Stores a send.
     Send(SendCommand),
@@ -236,14 +304,21 @@ impl Command {
             | Command::ReactivateUser { .. }
             | Command::NameUser { .. }
             | Command::CreateGroup { .. }
+            | Command::OpenDirect { .. }
             | Command::AddMember { .. }
-            | Command::RenameGroup { .. } => RoomNeeded::Growth,
+            | Command::RenameGroup { .. }
+            | Command::SetRole { .. }
+            | Command::SetMuted { .. }
+            | Command::SetTopic { .. }
+            | Command::SetPolicy { .. } => RoomNeeded::Growth,
             Command::RevokeDevice { .. }
             | Command::DeactivateUser { .. }
             | Command::DeleteUser { .. }
             | Command::FreeHandle { .. }
             | Command::RemoveMember { .. }
             | Command::LeaveGroup { .. }
+            | Command::SetBanned { .. }
+            | Command::SetSwitch { .. }
             | Command::Ack { .. }
             | Command::ReadMarks { .. }
             | Command::MarkRead { .. }
@@ -328,134 +403,4 @@ pub enum Answer {
     },
     /// It was refused.
     Refused(Refusal),
-}
-
-/// Why something was refused. `server` gives each its code on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum Refusal {
-    /// The device does not exist.
-    #[error("no such device")]
-    UnknownDevice,
-    /// The device was revoked.
-    #[error("the device was revoked")]
-    DeviceRevoked,
-    /// The user was deactivated.
-    #[error("the user is deactivated")]
-    Deactivated,
-    /// The user was deleted.
-    #[error("the user is deleted")]
-    UserDeleted,
-    /// The payload is none.
-    #[error("the payload is malformed")]
-    Malformed,
-    /// The item kind cannot be sent.
-    #[error("this kind of item cannot be sent")]
-    Unsupported,
-    /// The body is over the limit.
-    #[error("the body is over {} bytes", crate::limits::BODY_BYTES_MAX)]
-    TooLarge,
-    /// The number was used for other bytes.
-    #[error("this send number was used for other bytes")]
-    Conflict,
-    /// The number lies below what was stated as answered.
-    #[error("this send number was stated as answered and is forgotten")]
-    Forgotten,
-    /// The number was passed over.
-    #[error("this send number was passed over")]
-    NeverStored,
-    /// The number lies beyond the window.
-    #[error("too many sends are unanswered")]
-    WindowFull,
-    /// An earlier number was not done.
-    #[error("an earlier send of this device was not done")]
-    OutOfTurn,
-    /// A rate limit.
-    #[error("too much in too short a time")]
-    SlowDown {
-        /// When to try again.
-        retry_after_ms: u32,
-    },
-    /// Absent or forbidden.
-    #[error("no such group, or not for you")]
-    NoSuchGroup,
-    /// The role does not allow it.
-    #[error("your role does not allow this")]
-    NotAllowed,
-    /// No such user.
-    #[error("no such user")]
-    NoSuchUser,
-    /// No such device.
-    #[error("no such device of that user")]
-    NoSuchDevice,
-    /// Taken or reserved.
-    #[error("the handle is taken")]
-    HandleTaken,
-    /// The text is no name.
-    #[error("not a valid name")]
-    BadName,
-    /// Is a member already.
-    #[error("already a member")]
-    AlreadyMember,
-    /// Is not a member.
-    #[error("not a member")]
-    NotMember,
-    /// Too many intervals.
-    #[error("has come and gone too often")]
-    TooManyRejoins,
-    /// A bound of the server.
-    #[error("a limit of the server is reached")]
-    LimitReached,
-    /// The code opens nothing.
-    #[error("the invite opens nothing: wrong, used by another device, or replaced")]
-    BadInvite,
-    /// The invite has expired.
-    #[error("the invite has expired")]
-    InviteExpired,
-    /// The first invite needs a handle.
-    #[error("this invite names nobody: choose a handle")]
-    HandleNeeded,
-    /// Beyond the head.
-    #[error("beyond the last item")]
-    BeyondHead,
-    /// The member is muted.
-    #[error("muted in this group: reading goes on")]
-    Muted,
-    /// The former member is banned.
-    #[error("banned from this group")]
-    Banned,
-    /// Another device has set the read mark anew.
-    #[error("another device has set the read mark anew")]
-    MarkMoved,
-    /// The disk is full.
-    #[error("the disk is full: nothing that grows is taken until there is room")]
-    StorageFull,
-    /// A stored item could not be read just now.
-    #[error("what was said cannot be looked up just now")]
-    Busy,
-    /// The target is absent, gone, not visible to who asks, or no content.
-    #[error("no such message, or not for you")]
-    NoSuchItem,
-    /// The target was recalled.
-    #[error("that message was recalled")]
-    ItemRecalled,
-    /// Only its author may.
-    #[error("only who wrote it may edit it")]
-    NotYours,
-    /// The time for it is over.
-    #[error("the time in which this can be changed is over")]
-    TooLate,
-    /// The target was edited as often as it can be.
-    #[error("it was edited {} times, which is as often as can be", crate::limits::EDITS_MAX)]
-    TooManyEdits,
-}
-
-impl Refusal {
-    /// Whether nothing was decided, and the same command may succeed later as it is.
-    #[must_use]
-    pub fn is_not_done(self) -> bool {
-        matches!(
-            self,
-            Refusal::WindowFull | Refusal::OutOfTurn | Refusal::SlowDown { .. } | Refusal::StorageFull | Refusal::Busy
-        )
-    }
 }

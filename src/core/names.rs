@@ -1,5 +1,5 @@
-//! Which texts may name a group, a device or a person. Handles have their own, narrower grammar in
-//! [`super::rows::Handle`].
+//! Which texts may name a group, a device or a person, or say what a group is about. Handles have their own, narrower
+//! grammar in [`super::rows::Handle`].
 //!
 //! A name is shown on terminals and in lists next to other names: it needs something to see, and nothing that breaks a
 //! line, turns the direction of what follows, or looks like an id.
@@ -7,12 +7,21 @@
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
-use crate::limits::{DEVICE_NAME_BYTES_MAX, DISPLAY_NAME_BYTES_MAX, GROUP_NAME_BYTES_MAX};
+use crate::limits::{DEVICE_NAME_BYTES_MAX, DISPLAY_NAME_BYTES_MAX, GROUP_NAME_BYTES_MAX, GROUP_TOPIC_BYTES_MAX};
 
 /// A group's name, without the blanks around it; none where the text is none.
 #[must_use]
 pub fn group_name(text: &str) -> Option<&str> {
     name(text, GROUP_NAME_BYTES_MAX, 'g')
+}
+
+/// What a group is about, without the blanks around it: nothing at all, or something to see; none where the text is
+/// neither.
+#[must_use]
+pub fn group_topic(text: &str) -> Option<&str> {
+    let topic = text.trim();
+    let fits = topic.len() <= GROUP_TOPIC_BYTES_MAX;
+    (fits && is_plain(topic) && (topic.is_empty() || is_visible(topic))).then_some(topic)
 }
 
 /// A device's name, without the blanks around it; none where the text is none.
@@ -68,9 +77,15 @@ fn shows_by_itself(letter: char) -> bool {
 fn name(text: &str, bytes_max: usize, id_prefix: char) -> Option<&str> {
     let name = text.trim();
     let fits = name.len() <= bytes_max;
-    let plain = !name.chars().any(|letter| letter.is_control() || breaks_layout(letter));
-    let visible = name.chars().any(|letter| !letter.is_whitespace() && !is_blank(letter));
-    (fits && plain && visible && !looks_like_id(name, id_prefix)).then_some(name)
+    (fits && is_plain(name) && is_visible(name) && !looks_like_id(name, id_prefix)).then_some(name)
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.chars().any(|letter| letter.is_control() || breaks_layout(letter))
+}
+
+fn is_visible(text: &str) -> bool {
+    text.chars().any(|letter| !letter.is_whitespace() && !is_blank(letter))
 }
 
 /// `g7`, `G7`, `g007`: on a command line they would be taken for an id, or be mistaken for one.
@@ -132,6 +147,19 @@ mod tests {
         }
         assert_eq!(device_name("d9"), None);
         assert_eq!(device_name("g7"), Some("g7"));
+    }
+
+    #[test]
+    fn a_topic_is_nothing_or_something_to_see() {
+        assert_eq!(group_topic("  what we eat "), Some("what we eat"));
+        assert_eq!(group_topic(" \t "), Some(""));
+        assert_eq!(group_topic("g7"), Some("g7"), "nobody looks a group up by its topic");
+        for topic in ["\u{200b}", "a\u{202e}b", "a\nb", "a\u{1b}[2J"] {
+            assert_eq!(group_topic(topic), None, "{topic:?}");
+        }
+        let fits = "é".repeat(GROUP_TOPIC_BYTES_MAX / 2);
+        assert_eq!(group_topic(&fits), Some(fits.as_str()));
+        assert_eq!(group_topic(&format!("{fits}x")), None);
     }
 
     /// Scenario 36: NFC and NFD are one name, and what comes out is never changed again.

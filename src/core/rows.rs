@@ -6,6 +6,8 @@ use bytes::Bytes;
 
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
 
+pub use crate::core::people::{Handle, HandleError, Switches, UserRow, UserState};
+
 /// SHA-256 of an invite's code: all that is kept of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CodeHash(pub [u8; 32]);
@@ -47,6 +49,17 @@ pub enum Role {
     Member,
 }
 
+impl Role {
+    /// Whether this is the higher one.
+    #[must_use]
+    pub const fn is_above(self, other: Role) -> bool {
+        match (self, other) {
+            (Role::Owner, Role::Admin | Role::Member) | (Role::Admin, Role::Member) => true,
+            (Role::Owner, Role::Owner) | (Role::Admin, Role::Owner | Role::Admin) | (Role::Member, _) => false,
+        }
+    }
+}
+
 /// What a new member sees of the time before; frozen into the interval at the join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
@@ -86,6 +99,8 @@ pub struct GroupRow {
     pub content_mark: u64,
     /// When it was made, ms since 1970.
     pub created_ms: u64,
+    /// What it is about; empty where nobody has said.
+    pub topic: String,
 }
 
 /// A member of a group, current or former.
@@ -135,66 +150,6 @@ impl CursorRow {
     #[must_use]
     pub fn ordinals(&self) -> Option<(u64, u64)> {
         (self.content != CursorRow::UNKNOWN && self.own != CursorRow::UNKNOWN).then_some((self.content, self.own))
-    }
-}
-
-/// A user.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UserRow {
-    /// The handle; of a deleted user the one they had.
-    pub handle: Handle,
-    /// Whether its rights equal those of the operator key.
-    pub operator: bool,
-    /// When it was made, ms since 1970.
-    pub created_ms: u64,
-    /// Whether they may come in.
-    pub state: UserState,
-    /// What they want to be called, see [`crate::core::names::display_name`].
-    pub name: Option<String>,
-}
-
-/// Whether a user may come in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UserState {
-    /// They may.
-    Active,
-    /// Shut out until an operator lets them in again; everything of theirs stays.
-    Deactivated {
-        /// Since when, ms since 1970.
-        since_ms: u64,
-    },
-    /// Gone for ever: in no group, with no device. Their id is not given again.
-    Deleted {
-        /// Since when, ms since 1970.
-        since_ms: u64,
-        /// Whether somebody new may have the handle, or does.
-        is_handle_free: bool,
-    },
-}
-
-impl UserRow {
-    /// A new user.
-    #[must_use]
-    pub const fn new(handle: Handle, operator: bool, created_ms: u64) -> UserRow {
-        UserRow { handle, operator, created_ms, state: UserState::Active, name: None }
-    }
-
-    /// Whether they may come in.
-    #[must_use]
-    pub const fn is_active(&self) -> bool {
-        matches!(self.state, UserState::Active)
-    }
-
-    /// Whether they are gone for ever.
-    #[must_use]
-    pub const fn is_deleted(&self) -> bool {
-        matches!(self.state, UserState::Deleted { .. })
-    }
-
-    /// Whether the handle is theirs, or reserved because it was.
-    #[must_use]
-    pub const fn holds_handle(&self) -> bool {
-        !matches!(self.state, UserState::Deleted { is_handle_free: true, .. })
     }
 }
 
@@ -322,7 +277,12 @@ impl ItemRow {
             | ItemContent::Left(_)
             | ItemContent::Removed(_)
             | ItemContent::Renamed(_)
-            | ItemContent::RoleChanged(..)) => other,
+            | ItemContent::RoleChanged(..)
+            | ItemContent::Topic(_)
+            | ItemContent::PolicyChanged(_)
+            | ItemContent::Muted(_)
+            | ItemContent::Unmuted(_)
+            | ItemContent::BanLifted(_)) => other,
         };
         ItemRow { content, recalled: true, ..self }
     }
@@ -394,6 +354,16 @@ pub enum ItemContent {
     Renamed(String),
     /// A member has another role.
     RoleChanged(UserId, Role),
+    /// The group is about something else; empty: about nothing that was said.
+    Topic(String),
+    /// Those who join next see something else of the time before.
+    PolicyChanged(Policy),
+    /// A member only reads from now on.
+    Muted(UserId),
+    /// A member may speak again.
+    Unmuted(UserId),
+    /// A former member can be added again.
+    BanLifted(UserId),
 }
 
 impl ItemContent {
@@ -407,48 +377,6 @@ impl ItemContent {
     #[must_use]
     pub fn act(&self) -> Option<Act> {
         if let ItemContent::Sent { act, .. } = self { Some(*act) } else { None }
-    }
-}
-
-/// A user's name on this server: `[a-z0-9][a-z0-9._-]{0,31}`, upper case folded on input.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Handle(String);
-
-/// Why a text is not a handle.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a handle is 1 to 32 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit")]
-pub struct HandleError;
-
-impl Handle {
-    /// Reads a handle, folding ASCII upper case.
-    ///
-    /// # Errors
-    /// Where the text is none.
-    pub fn parse(text: &str) -> Result<Handle, HandleError> {
-        let folded = text.to_ascii_lowercase();
-        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let starts = folded.bytes().next().is_some_and(plain);
-        let fits = folded.len() <= crate::limits::HANDLE_BYTES_MAX;
-        let rest = folded.bytes().all(|byte| plain(byte) || matches!(byte, b'.' | b'_' | b'-'));
-        if starts && fits && rest { Ok(Handle(folded)) } else { Err(HandleError) }
-    }
-
-    /// The text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for Handle {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Handle {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
     }
 }
 

@@ -7,9 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::core::authorise::{Asker, Rights, Verb, authorise};
 use crate::core::changes::Changes;
-use crate::core::command::Refusal;
 use crate::core::conversations::READ_MARK;
 use crate::core::cursors::Cursors;
 use crate::core::recalled::Recalled;
@@ -335,24 +333,6 @@ impl Tables {
         &self.frames
     }
 
-    /// Whether somebody (none: the operator key) may do what is about no group, and about no setting.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn may(&self, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
-        let asker = who.map_or(Asker::OperatorKey, |user| Asker::user(self.user(user), None));
-        authorise(verb, asker, Rights::default())
-    }
-
-    /// Whether somebody may do this in a group, where no setting has a say.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn may_in(&self, group: GroupId, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
-        let asker = |user| Asker::user(self.user(user), self.member(group, user));
-        authorise(verb, who.map_or(Asker::OperatorKey, asker), Rights::default())
-    }
-
     /// Whether a user may know of a group: belongs or belonged to it.
     #[must_use]
     pub fn is_group_known_to(&self, user: UserId, group: GroupId) -> bool {
@@ -503,6 +483,7 @@ mod tests {
             head_mark: MessageId::new(head),
             content_mark: content,
             created_ms: 0,
+            topic: String::new(),
         };
         tables.load(Write::Group(group, row(9, 7)));
         tables.load(Write::Group(group, row(4, 3)));

@@ -114,7 +114,12 @@ fn without_body(item: ItemRow) -> ItemRow {
         | ItemContent::Left(_)
         | ItemContent::Removed(_)
         | ItemContent::Renamed(_)
-        | ItemContent::RoleChanged(..)) => other,
+        | ItemContent::RoleChanged(..)
+        | ItemContent::Topic(_)
+        | ItemContent::PolicyChanged(_)
+        | ItemContent::Muted(_)
+        | ItemContent::Unmuted(_)
+        | ItemContent::BanLifted(_)) => other,
     };
     ItemRow { content, ..item }
 }

@@ -20,8 +20,8 @@ use crate::wire::code::Code;
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{
     AddDevice, AddMember, CreateGroup, DeactivateUser, DeleteUser, Frame, FreeHandle, LeaveGroup, MakeInvite, MarkRead,
-    MarkUnread, Payload, ReactivateUser, RemoveMember, RenameDevice, RenameGroup, RevokeDevice, Send, SetName, Skip,
-    Status,
+    MarkUnread, OpenDirect, Payload, ReactivateUser, RemoveMember, RenameDevice, RenameGroup, RevokeDevice, Send,
+    SetBanned, SetMuted, SetName, SetPolicy, SetRole, SetSwitch, SetTopic, Skip, Status,
 };
 use crate::wire::link::{InviteCode, Link};
 
@@ -112,6 +112,13 @@ fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Aske
         | SetName::TYPE
         | MarkRead::TYPE
         | MarkUnread::TYPE
+        | SetRole::TYPE
+        | SetMuted::TYPE
+        | SetBanned::TYPE
+        | SetTopic::TYPE
+        | SetPolicy::TYPE
+        | SetSwitch::TYPE
+        | OpenDirect::TYPE
         | Skip::TYPE => match session.device {
             Some(device) => of_device(session, device, raw),
             None => Ok(Asked::Refuse(Code::NotAllowed)),
@@ -177,6 +184,25 @@ fn of_device(session: &Session, by: DeviceId, raw: &RawFrame) -> Result<Asked, C
             let MarkUnread { gid, msgid, version, .. } = decode(raw)?;
             Command::MarkUnread { device: by, group: gid, msgid, version }
         }
+        SetRole::TYPE | SetMuted::TYPE | SetBanned::TYPE => return of_member(by, raw),
+        SetTopic::TYPE => {
+            let SetTopic { gid, topic, .. } = decode(raw)?;
+            Command::SetTopic { by, group: gid, topic }
+        }
+        SetPolicy::TYPE => {
+            let SetPolicy { gid, policy, .. } = decode(raw)?;
+            let Ok(policy) = translate::policy(policy) else { return Ok(Asked::Refuse(Code::Malformed)) };
+            Command::SetPolicy { by, group: gid, policy }
+        }
+        OpenDirect::TYPE => {
+            let OpenDirect { handle, .. } = decode(raw)?;
+            let Ok(handle) = Handle::parse(&handle) else { return Ok(Asked::Refuse(Code::NoSuchUser)) };
+            Command::OpenDirect { by, handle }
+        }
+        SetSwitch::TYPE => {
+            let SetSwitch { switch, on, .. } = decode(raw)?;
+            Command::SetSwitch { by, switch, on }
+        }
         Skip::TYPE => {
             let Skip { gid, to, .. } = decode(raw)?;
             Command::Skip { device: by, group: gid, to }
@@ -202,6 +228,30 @@ fn of_users(session: &Session, raw: &RawFrame) -> Result<Asked, Code> {
     };
     let Ok(handle) = Handle::parse(&text) else { return Ok(Asked::Refuse(Code::NoSuchUser)) };
     Ok(Asked::Command(command(by, handle)))
+}
+
+/// What is done to one member of a group.
+fn of_member(by: DeviceId, raw: &RawFrame) -> Result<Asked, Code> {
+    let nobody = Ok(Asked::Refuse(Code::NoSuchUser));
+    let command = match raw.kind {
+        SetRole::TYPE => {
+            let SetRole { gid: group, handle, role, .. } = decode(raw)?;
+            let Ok(role) = translate::role_of(role) else { return Ok(Asked::Refuse(Code::Malformed)) };
+            let Ok(handle) = Handle::parse(&handle) else { return nobody };
+            Command::SetRole { by, group, handle, role }
+        }
+        SetMuted::TYPE => {
+            let SetMuted { gid: group, handle, muted, .. } = decode(raw)?;
+            let Ok(handle) = Handle::parse(&handle) else { return nobody };
+            Command::SetMuted { by, group, handle, muted }
+        }
+        _ => {
+            let SetBanned { gid: group, handle, banned, .. } = decode(raw)?;
+            let Ok(handle) = Handle::parse(&handle) else { return nobody };
+            Command::SetBanned { by, group, handle, banned }
+        }
+    };
+    Ok(Asked::Command(command))
 }
 
 /// A payload that can never be stored still takes its number, so it goes to the writer with the reason.

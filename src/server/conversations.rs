@@ -11,8 +11,8 @@ use crate::ids::{DeviceId, Lsn, MessageId, UserId};
 use crate::limits::{CONVERSATION_ROWS_MAX, PREVIEW_BYTES_MAX};
 use crate::server::doubt::Doubt;
 use crate::server::snapshot::{Failed, Snapshot};
-use crate::server::translate;
 use crate::server::view::View;
+use crate::server::{lists, translate};
 use crate::store::records::MessageRecord;
 use crate::wire::code::Code;
 use crate::wire::frame::{Conversation, ConversationList, Conversations, Extensions, Preview, Rows};
@@ -60,13 +60,13 @@ impl Asked {
     }
 
     fn look(&self, tables: &Tables, (changed, gid): Place) -> Option<Look> {
-        let (group, member) = (tables.group(gid)?, tables.member(gid, self.user)?);
+        let member = tables.member(gid, self.user)?;
         let mark = tables.read_mark(gid, self.user);
         let is_member = member.is_member();
         let row = Conversation {
             gid,
             changed: changed.value(),
-            name: if is_member { group.name.clone() } else { member.name_at_leave.clone().unwrap_or_default() },
+            name: lists::called(tables, gid, self.user),
             role: if is_member { translate::role(member.role) } else { 0 },
             members: if is_member { u32::try_from(tables.member_count(gid)).unwrap_or(u32::MAX) } else { 0 },
             head: tables.visible_head(self.user, gid),

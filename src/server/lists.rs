@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
+
 use crate::core::authorise::Verb;
-use crate::core::rows::Handle;
-use crate::ids::{DeviceId, UserId};
+use crate::core::rows::{GroupRow, Handle, Switches, UserRow};
+use crate::core::tables::Tables;
+use crate::ids::{DeviceId, GroupId, UserId};
 use crate::limits;
 use crate::server::session::Session;
 use crate::server::{Shared, presence, translate};
 use crate::wire::code::Code;
 use crate::wire::frame::{
     DeviceInfo, DeviceList, Extensions, GroupInfo, GroupList, ListDevices, ListGroups, ListMembers, ListOnline,
-    ListUsers, MemberInfo, MemberList, Names, OnlineList, Rows, UserList, member_info,
+    ListUsers, MemberInfo, MemberList, Names, OnlineList, Rows, UserInfo, UserList, group_info, member_info, user_info,
 };
 
 /// The caller's groups.
@@ -31,12 +34,12 @@ pub(crate) fn groups(shared: &Shared, session: &Session, asked: &ListGroups) -> 
         let current = member.is_member();
         rows.push(GroupInfo {
             gid,
-            name: if current { group.name.clone() } else { member.name_at_leave.clone().unwrap_or_default() },
+            name: called(tables, gid, session.user),
             role: if current { translate::role(member.role) } else { 0 },
             members: if current { u32::try_from(tables.member_count(gid)).unwrap_or(u32::MAX) } else { 0 },
             head: tables.visible_head(session.user, gid),
             cursor: tables.cursor(gid, session.user, device).map(|row| row.msgid).unwrap_or_default(),
-            extensions: Extensions::default(),
+            extensions: if current { about(group) } else { Extensions::default() },
         });
     }
     Ok(GroupList { rows: Rows(rows), more, extensions: Extensions::default() })
@@ -56,12 +59,13 @@ pub(crate) fn members(shared: &Shared, session: &Session, asked: &ListMembers) -
         }
         let row = tables.user(user);
         let name = row.and_then(|row| translate::name_extension(member_info::NAME, row));
+        let muted = member.muted.then(|| (member_info::MUTED, Bytes::new()));
         rows.push(MemberInfo {
             user,
             handle: row.map(|row| row.handle.as_str().to_owned()).unwrap_or_default(),
             role: translate::role(member.role),
             joined: member.joined(),
-            extensions: Extensions(name.into_iter().collect()),
+            extensions: Extensions(name.into_iter().chain(muted).collect()),
         });
     }
     Ok(MemberList { rows: Rows(rows), more, extensions: Extensions::default() })
@@ -80,11 +84,40 @@ pub(crate) fn online(shared: &Shared, session: &Session, asked: &ListOnline) -> 
     Ok(OnlineList { users, more, extensions: Extensions::default() })
 }
 
+/// What a group is called for this user: by its name, or the last one they knew; a direct chat by who the other is.
+pub(crate) fn called(tables: &Tables, gid: GroupId, user: UserId) -> String {
+    if let Some(partner) = gid.partner_of(user).and_then(|partner| tables.user(partner)) {
+        return partner.handle.as_str().to_owned();
+    }
+    match (tables.group(gid), tables.member(gid, user)) {
+        (Some(group), Some(member)) if member.is_member() => group.name.clone(),
+        (_, member) => member.and_then(|member| member.name_at_leave.clone()).unwrap_or_default(),
+    }
+}
+
+/// What a group's row says beside its fields, for who belongs to it.
+fn about(group: &GroupRow) -> Extensions {
+    let topic = (!group.topic.is_empty()).then(|| (group_info::TOPIC, Bytes::from(group.topic.clone())));
+    let policy = translate::policy_number(group.policy);
+    let policy = (policy != 0).then(|| (group_info::POLICY, Bytes::copy_from_slice(&[policy])));
+    Extensions(topic.into_iter().chain(policy).collect())
+}
+
+/// A user's row, which says more to that user alone.
+fn of_user(session: &Session, user: UserId, row: &UserRow) -> UserInfo {
+    let mut info = translate::user(user, row);
+    let Switches(bits) = row.switches;
+    if session.who() == Some(user) && bits != 0 {
+        info.extensions.0.push((user_info::SWITCHES, Bytes::copy_from_slice(&[bits])));
+    }
+    info
+}
+
 /// The users of the server.
 pub(crate) fn users(shared: &Shared, session: &Session, asked: &ListUsers) -> Result<UserList, Code> {
     let view = shared.view.read();
     view.tables.may(Verb::ListUsers, session.who()).map_err(translate::code)?;
-    let mut users = view.tables.users(asked.after).map(|(user, row)| translate::user(user, row));
+    let mut users = view.tables.users(asked.after).map(|(user, row)| of_user(session, user, row));
     let rows = users.by_ref().take(limits::LIST_ROWS_MAX).collect();
     let more = users.next().is_some();
     Ok(UserList { rows: Rows(rows), more, extensions: Extensions::default() })
@@ -98,7 +131,7 @@ pub(crate) fn names(shared: &Shared, session: &Session, asked: &Names) -> Result
     let view = shared.view.read();
     view.tables.may(Verb::Names, session.who()).map_err(translate::code)?;
     let wanted: BTreeSet<UserId> = asked.users.iter().copied().collect();
-    let known = |user: UserId| Some(translate::user(user, view.tables.user(user)?));
+    let known = |user: UserId| Some(of_user(session, user, view.tables.user(user)?));
     let rows = wanted.into_iter().filter_map(known).collect();
     Ok(UserList { rows: Rows(rows), more: false, extensions: Extensions::default() })
 }

@@ -138,6 +138,12 @@ codes! {
     Muted = 78, "muted", Permanent;
     /// The user is banned from the group: nobody can add them until that is lifted.
     Banned = 79, "banned", Permanent;
+    /// The user lets nobody add them to a group.
+    NotAddable = 80, "not-addable", Permanent;
+    /// The group would have members and no owner.
+    LastOwner = 81, "last-owner", Permanent;
+    /// A direct chat has its two users, and nothing else to decide.
+    DirectChat = 82, "direct-chat", Permanent;
     /// The message is absent, gone, of no kind that this can be done with, or not visible to this user.
     NoSuchItem = 84, "no-such-item", Permanent;
     /// The message was recalled.

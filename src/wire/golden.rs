@@ -8,7 +8,9 @@ use bytes::{Bytes, BytesMut};
 use crate::ids::{ClientSeq, DeviceId, Epoch, GroupId, MessageId, Tag, UserId};
 use crate::wire::codec::{self, FrameReader, RawFrame};
 use crate::wire::frame::{self, *};
-use crate::wire::item::{self, Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody, kind};
+use crate::wire::item::{
+    self, BanLifted, Created, Item, Joined, Left, Muted, PolicyChanged, Renamed, RoleChanged, SystemBody, Topic, kind,
+};
 use crate::wire::row::{self, Row};
 use crate::wire::said::{self, extension};
 
@@ -94,6 +96,13 @@ golden! {
     0 AcksRefused { entries: vec![(G300, 64)], extensions: NONE } "0000000c002e000000000001ac024000"
     14 Status { extensions: NONE } "00000008002f000000000e00"
     14 StatusInfo { version: "0.1.0".into(), uptime_ms: 1_000, users: 2, groups: 1, devices: 3, connections: 2, items: 300, durable_lsn: 77, log_bytes: 16_777_216, extensions: NONE } "0000001b0030000000000e05302e312e30e80702010302ac024d8080800800"
+    15 SetRole { gid: G7, handle: "bob".into(), role: 2, extensions: NONE } "0000000e0031000000000f0703626f620200"
+    16 SetMuted { gid: G7, handle: "bob".into(), muted: true, extensions: NONE } "0000000e003200000000100703626f620100"
+    17 SetBanned { gid: G7, handle: "bob".into(), banned: true, extensions: NONE } "0000000e003300000000110703626f620100"
+    18 SetTopic { gid: G7, topic: "food".into(), extensions: NONE } "0000000e003400000000120704666f6f6400"
+    19 SetPolicy { gid: G7, policy: 1, extensions: NONE } "0000000a00350000000013070100"
+    20 OpenDirect { handle: "bob".into(), extensions: NONE } "0000000c0036000000001403626f6200"
+    20 SetSwitch { switch: 1, on: true, extensions: NONE } "0000000a00370000000014010100"
     15 MarkRead { gid: G7, msgid: M42, version: 1, extensions: NONE } "0000000b0038000000000f072a0100"
     15 ReadMark { gid: G7, msgid: M300, version: 2, extensions: NONE } "0000000c0039000000000f07ac020200"
     16 MarkUnread { gid: G7, msgid: M42, version: 300, extensions: NONE } "0000000c003a0000000010072aac0200"
@@ -259,6 +268,22 @@ pub(super) fn items() -> Vec<(Item, Bytes)> {
             item(kind::ROLE_CHANGED, 0, body(RoleChanged { user, role: 2, extensions: NONE }.encode())),
             "072a15000380d095ffbc31000000000000000004ac02020000",
         ),
+        (
+            item(kind::TOPIC, 0, body(Topic { topic: "food".into(), extensions: NONE }.encode())),
+            "072a16000380d095ffbc31000000000000000006 04666f6f64 00 00",
+        ),
+        (
+            item(kind::POLICY_CHANGED, 0, body(PolicyChanged { policy: 1, extensions: NONE }.encode())),
+            "072a17000380d095ffbc31000000000000000002 0100 00",
+        ),
+        (
+            item(kind::MUTED, 0, body(Muted { user, muted: true, extensions: NONE }.encode())),
+            "072a18000380d095ffbc31000000000000000004 ac020100 00",
+        ),
+        (
+            item(kind::BAN_LIFTED, 0, body(BanLifted { user, extensions: NONE }.encode())),
+            "072a19000380d095ffbc31000000000000000003 ac0200 00",
+        ),
         (Item::hidden(G7, M42), "072a1f00000000000000000000000000"),
         (item(999, 0x80, Bytes::from_static(b"?")), "072ae707800380d095ffbc310000000000000000013f00"),
     ]
@@ -298,6 +323,10 @@ fn bodies_of_system_items_read_back() {
     assert_eq!(Left::decode(&of(kind::REMOVED)).unwrap().extensions, later());
     assert_eq!(Renamed::decode(&of(kind::RENAMED)).unwrap().name, "crew");
     assert_eq!(RoleChanged::decode(&of(kind::ROLE_CHANGED)).unwrap().role, 2);
+    assert_eq!(Topic::decode(&of(kind::TOPIC)).unwrap().topic, "food");
+    assert_eq!(PolicyChanged::decode(&of(kind::POLICY_CHANGED)).unwrap().policy, 1);
+    assert!(Muted::decode(&of(kind::MUTED)).unwrap().muted);
+    assert_eq!(BanLifted::decode(&of(kind::BAN_LIFTED)).unwrap().user, UserId::new(300));
 }
 
 #[test]

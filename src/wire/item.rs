@@ -33,6 +33,14 @@ pub mod kind {
     pub const RENAMED: u16 = 20;
     /// A member's role changed; body [`super::RoleChanged`].
     pub const ROLE_CHANGED: u16 = 21;
+    /// The group is about something else; body [`super::Topic`].
+    pub const TOPIC: u16 = 22;
+    /// Those who join next see something else of the time before; body [`super::PolicyChanged`].
+    pub const POLICY_CHANGED: u16 = 23;
+    /// A member only reads from now on, or speaks again; body [`super::Muted`].
+    pub const MUTED: u16 = 24;
+    /// A former member can be added again; body [`super::BanLifted`].
+    pub const BAN_LIFTED: u16 = 25;
     /// The placeholder for what this member may not see under this msgid: gid and msgid only.
     pub const HIDDEN: u16 = 31;
 }
@@ -151,7 +159,7 @@ macro_rules! bodies {
     };
 }
 
-bodies! { Created Joined Left Renamed RoleChanged }
+bodies! { Created Joined Left Renamed RoleChanged Topic PolicyChanged Muted BanLifted }
 
 /// Body of [`kind::CREATED`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,6 +208,45 @@ pub struct RoleChanged {
     pub user: UserId,
     /// The new role: 1 owner, 2 admin, 3 member.
     pub role: u8,
+    /// What later versions add.
+    pub extensions: Extensions,
+}
+
+/// Body of [`kind::TOPIC`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Topic {
+    /// What the group is about; empty: nothing.
+    #[serde(deserialize_with = "bounded::text")]
+    pub topic: String,
+    /// What later versions add.
+    pub extensions: Extensions,
+}
+
+/// Body of [`kind::POLICY_CHANGED`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyChanged {
+    /// The history policy of those who join next: 0 from the join on, 1 full history.
+    pub policy: u8,
+    /// What later versions add.
+    pub extensions: Extensions,
+}
+
+/// Body of [`kind::MUTED`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Muted {
+    /// Who.
+    pub user: UserId,
+    /// True: only reads. False: speaks again.
+    pub muted: bool,
+    /// What later versions add.
+    pub extensions: Extensions,
+}
+
+/// Body of [`kind::BAN_LIFTED`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BanLifted {
+    /// Who can be added again.
+    pub user: UserId,
     /// What later versions add.
     pub extensions: Extensions,
 }

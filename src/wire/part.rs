@@ -82,6 +82,14 @@ pub struct PushBatch {
     pub extensions: Extensions,
 }
 
+/// Extensions of [`GroupInfo`].
+pub mod group_info {
+    /// What the group is about, UTF-8; absent: nothing. For current members.
+    pub const TOPIC: u16 = 1;
+    /// The history policy of those who join next, one byte as in CreateGroup; absent: 0. For current members.
+    pub const POLICY: u16 = 2;
+}
+
 /// A group as one member may know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupInfo {
@@ -120,6 +128,8 @@ pub struct MemberInfo {
 
 /// Extensions of [`MemberInfo`].
 pub mod member_info {
+    /// There, without bytes, where the member is muted.
+    pub const MUTED: u16 = 1;
     /// What they want to be called, UTF-8; absent: by the handle alone.
     pub const NAME: u16 = 2;
 }
@@ -128,6 +138,8 @@ pub mod member_info {
 pub mod user_info {
     /// What they want to be called, UTF-8; absent: by the handle alone.
     pub const NAME: u16 = 1;
+    /// The user's switches, one byte of bits as in SetSwitch; only in one's own row, absent: all off.
+    pub const SWITCHES: u16 = 2;
     /// One byte, see [`super::user_state`]; absent: the user may come in.
     pub const STATE: u16 = 3;
 }

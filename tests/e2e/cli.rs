@@ -515,6 +515,76 @@ fn a_signal_that_comes_while_the_server_is_held_up_ends_it_in_order() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
+/// What `gaggle group` does to members, topic and policy, as a shell sees it; a topic never steers the terminal.
+#[test]
+fn who_may_do_what_is_changed_and_shown() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    assert_eq!(alice.json(&["group", "promote", "team", "bob"])[0], json!({"group": "g1", "msgid": 3}));
+    assert_eq!(alice.json(&["group", "promote", "team", "bob"])[0], json!({"group": "g1"}), "no change, no item");
+    bob.run(&["group", "mute", "team", "alice"]).ends_with(1, "your role does not allow this");
+    alice.run(&["group", "demote", "team", "alice"]).ends_with(1, "you are the last owner");
+    alice.ok(&["group", "mute", "team", "bob"]);
+    bob.run(&["send", "team", "hello"]).ends_with(1, "muted");
+    assert_eq!(
+        alice.json(&["group", "members", "team"])[1],
+        json!({"user": "u2", "handle": "bob", "role": "admin", "joined": 2, "muted": true})
+    );
+    alice.ok(&["group", "unmute", "team", "bob"]);
+    bob.ok(&["group", "topic", "team", "what we eat"]);
+    assert_eq!(alice.ok(&["group", "topic", "team"]).out, "what we eat\n");
+    alice.ok(&["group", "policy", "team", "full-history"]);
+    assert_eq!(bob.ok(&["group", "policy", "team"]).out, "full-history\n");
+    alice.ok(&["group", "demote", "team", "bob"]);
+    alice.ok(&["group", "ban", "team", "bob"]);
+    alice.run(&["group", "add", "team", "bob"]).ends_with(1, "banned");
+    alice.ok(&["group", "unban", "team", "bob"]);
+    bob.ok(&["group", "added-by", "nobody"]);
+    assert_eq!(bob.json(&["group", "added-by"])[0], json!({"added_by": "nobody"}));
+    alice.run(&["group", "add", "team", "bob"]).ends_with(1, "let nobody add them");
+    let told = alice.ok(&["pull", "team", "--last", "20"]).out;
+    for said in [
+        "alice made bob an admin",
+        "bob was muted by alice",
+        "bob may speak again, says alice",
+        "bob set the topic to \"what we eat\"",
+        "everything from before as well",
+        "alice made bob a member",
+        "bob was removed by alice",
+        "bob may be added again, says alice",
+    ] {
+        assert!(told.contains(said), "{said:?} in\n{told}");
+    }
+    let kinds: Vec<_> = alice.json(&["pull", "team", "--last", "20"]).iter().map(|item| item["kind"].clone()).collect();
+    let expected =
+        ["created", "joined", "role", "muted", "unmuted", "topic", "policy", "role", "removed", "ban-lifted"];
+    assert_eq!(kinds, expected);
+    alice.run(&["group", "topic", "team", "a\u{1b}[2Jb"]).ends_with(1, "not a name");
+}
+
+/// `gaggle dm`: to somebody, to oneself, from stdin, and what the lists and the other side say.
+#[test]
+fn a_message_to_one_user_needs_no_group() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    assert_eq!(alice.ok(&["dm", "bob", "lunch", "at", "noon?"]).out, "2\n");
+    assert_eq!(bob.input(&["dm", "ALICE", "-"], b"yes\nsure\n").out, "3\n4\n");
+    let told = bob.ok(&["pull", "alice", "--last", "9"]).out;
+    assert!(told.contains("* alice opened this chat\n") && told.contains("alice: lunch at noon?\n"), "{told}");
+    let listed = bob.json(&["group", "list"]);
+    assert_eq!(
+        (&listed[1]["name"], &listed[1]["direct"], &listed[1]["head"]),
+        (&json!("alice"), &json!(true), &json!(4))
+    );
+    assert!(listed[0].get("direct").is_none());
+    assert_eq!(alice.ok(&["dm", "alice", "milk"]).out, "2\n");
+    assert_eq!(bob.json(&["group", "list"]).len(), 2, "a notebook is nobody else's");
+    alice.run(&["dm", "nobody", "hello"]).ends_with(1, "no such user");
+    alice.run(&["group", "leave", "bob"]).ends_with(1, "cannot be done to a direct chat");
+    let tail = bob.ok(&["tail", "alice", "--count", "4"]);
+    assert!(tail.out.contains("alice: lunch at noon?"), "{tail:?}");
+}
+
 /// Scenario 36: people are called what they want, normalised, beside the handle; what shows nothing, hides something or
 /// steers is refused.
 #[test]

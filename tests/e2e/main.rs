@@ -26,6 +26,7 @@ mod devices;
 mod harness;
 mod index;
 mod library;
+mod members;
 mod newcomer;
 mod pages;
 mod presence;

@@ -2,60 +2,71 @@
 
 use super::*;
 
-/// What everybody is told, one place a state: stranger, former, banned, member, admin, owner, muted member, muted admin.
-/// `+` yes, `g` no such group, `f` not a member, `b` banned, `a` not allowed, `m` muted, `d` no such device.
+/// What everybody is told, one place a state: stranger, former, banned, member, admin, owner, muted member, muted admin, one
+/// of the two of a direct chat.
+/// `+` yes, `g` no such group, `f` not a member, `b` banned, `a` not allowed, `m` muted, `d` no such device, `D` not in a direct chat.
 type Row = &'static str;
 
 /// For each verb: a user, a user with the operator flag, the operator key.
 const TABLE: &[(Verb, Row, Row, Row)] = &[
-    //                          sfb mao mm  sfb mao mm
-    (Verb::Send, /*          */ "gfb+++mm", "gfb+++mm", "a"),
-    (Verb::Edit, /*          */ "gfb+++mm", "gfb+++mm", "a"),
-    (Verb::RecallOwn, /*     */ "gfb+++mm", "gfb+++mm", "a"),
-    (Verb::RecallOthers, /*  */ "gfba++mm", "gfba++mm", "a"),
-    (Verb::React, /*         */ "gfb+++mm", "gfb+++mm", "a"),
-    (Verb::Pull, /*          */ "g+++++++", "g+++++++", "a"),
-    (Verb::Ack, /*           */ "g+++++++", "g+++++++", "a"),
-    (Verb::ReadMark, /*      */ "g+++++++", "g+++++++", "a"),
-    (Verb::Skip, /*          */ "g+++++++", "g+++++++", "a"),
-    (Verb::Receipts, /*      */ "g+++++++", "g+++++++", "a"),
-    (Verb::CreateGroup, /*   */ "++++++++", "++++++++", "a"),
-    (Verb::AddMember, /*     */ "gfba++mm", "gfba++mm", "a"),
-    (Verb::RemoveMember, /*  */ "gfba++mm", "gfba++mm", "a"),
-    (Verb::RemoveAdmin, /*   */ "gfbaa+mm", "gfbaa+mm", "a"),
-    (Verb::RemoveOwner, /*   */ "gfbaa+mm", "gfbaa+mm", "a"),
-    (Verb::LeaveGroup, /*    */ "gfb+++++", "gfb+++++", "a"),
-    (Verb::RenameGroup, /*   */ "gfba++mm", "gfba++mm", "a"),
-    (Verb::ListMembers, /*   */ "gfb+++++", "gfb+++++", "a"),
-    (Verb::Subscribe, /*     */ "++++++++", "++++++++", "a"),
-    (Verb::ListGroups, /*    */ "++++++++", "++++++++", "a"),
-    (Verb::ListConversations, /*  */ "++++++++", "++++++++", "a"),
-    (Verb::ListUsers, /*     */ "++++++++", "++++++++", "+"),
-    (Verb::Names, /*         */ "++++++++", "++++++++", "+"),
-    (Verb::Status, /*        */ "++++++++", "++++++++", "+"),
-    (Verb::InviteUser, /*    */ "aaaaaaaa", "++++++++", "+"),
-    (Verb::InviteOwnDevice, /*    */ "++++++++", "++++++++", "a"),
-    (Verb::InviteOthersDevice, /* */ "aaaaaaaa", "++++++++", "+"),
-    (Verb::ListOwnDevices, /*     */ "++++++++", "++++++++", "a"),
-    (Verb::ListOthersDevices, /*  */ "aaaaaaaa", "++++++++", "+"),
-    (Verb::RenameOwnDevice, /*    */ "++++++++", "++++++++", "a"),
-    (Verb::RenameOthersDevice, /* */ "dddddddd", "++++++++", "+"),
-    (Verb::RevokeOwnDevice, /*    */ "++++++++", "++++++++", "a"),
-    (Verb::RevokeOthersDevice, /* */ "dddddddd", "++++++++", "+"),
-    (Verb::DeactivateUser, /* */ "aaaaaaaa", "++++++++", "+"),
-    (Verb::ReactivateUser, /* */ "aaaaaaaa", "++++++++", "+"),
-    (Verb::DeleteUser, /*     */ "aaaaaaaa", "++++++++", "+"),
-    (Verb::FreeHandle, /*     */ "aaaaaaaa", "++++++++", "+"),
-    (Verb::NameUser, /*       */ "++++++++", "++++++++", "a"),
-    (Verb::ListOnline, /*     */ "gfb+++++", "gfb+++++", "a"),
-    (Verb::Typing, /*         */ "gfb+++mm", "gfb+++mm", "a"),
+    //                          sfb mao mm d sfb mao mm d
+    (Verb::Send, /*          */ "gfb+++mm+", "gfb+++mm+", "a"),
+    (Verb::Edit, /*          */ "gfb+++mm+", "gfb+++mm+", "a"),
+    (Verb::RecallOwn, /*     */ "gfb+++mm+", "gfb+++mm+", "a"),
+    (Verb::RecallOthers, /*  */ "gfba++mmD", "gfba++mmD", "a"),
+    (Verb::React, /*         */ "gfb+++mm+", "gfb+++mm+", "a"),
+    (Verb::Pull, /*          */ "g++++++++", "g++++++++", "a"),
+    (Verb::Ack, /*           */ "g++++++++", "g++++++++", "a"),
+    (Verb::ReadMark, /*      */ "g++++++++", "g++++++++", "a"),
+    (Verb::Skip, /*          */ "g++++++++", "g++++++++", "a"),
+    (Verb::Receipts, /*      */ "g++++++++", "g++++++++", "a"),
+    (Verb::CreateGroup, /*   */ "+++++++++", "+++++++++", "a"),
+    (Verb::AddMember, /*     */ "gfba++mmD", "gfba++mmD", "a"),
+    (Verb::RemoveMember, /*  */ "gfba++mmD", "gfba++mmD", "a"),
+    (Verb::RemoveAdmin, /*   */ "gfbaa+mmD", "gfbaa+mmD", "a"),
+    (Verb::RemoveOwner, /*   */ "gfbaa+mmD", "gfbaa+mmD", "a"),
+    (Verb::LeaveGroup, /*    */ "gfb+++++D", "gfb+++++D", "a"),
+    (Verb::OpenDirect, /*    */ "+++++++++", "+++++++++", "a"),
+    (Verb::RenameGroup, /*   */ "gfba++mmD", "gfba++mmD", "a"),
+    (Verb::SetTopic, /*      */ "gfba++mmD", "gfba++mmD", "a"),
+    (Verb::SetPolicy, /*     */ "gfbaa+mmD", "gfbaa+mmD", "a"),
+    (Verb::SetRole, /*       */ "gfbaa+mmD", "gfbaa+mmD", "a"),
+    (Verb::StepDown, /*      */ "gfb+++++D", "gfb+++++D", "a"),
+    (Verb::MuteMember, /*    */ "gfba++mmD", "gfba++mmD", "a"),
+    (Verb::MuteAdmin, /*     */ "gfbaa+mmD", "gfbaa+mmD", "a"),
+    (Verb::MuteOwner, /*     */ "gfbaaammD", "gfbaaammD", "a"),
+    (Verb::LiftBan, /*       */ "gfba++mmD", "gfba++mmD", "a"),
+    (Verb::ListMembers, /*   */ "gfb++++++", "gfb++++++", "a"),
+    (Verb::Subscribe, /*     */ "+++++++++", "+++++++++", "a"),
+    (Verb::ListGroups, /*    */ "+++++++++", "+++++++++", "a"),
+    (Verb::ListConversations, /*  */ "+++++++++", "+++++++++", "a"),
+    (Verb::ListUsers, /*     */ "+++++++++", "+++++++++", "+"),
+    (Verb::Names, /*         */ "+++++++++", "+++++++++", "+"),
+    (Verb::Status, /*        */ "+++++++++", "+++++++++", "+"),
+    (Verb::SetSwitch, /*     */ "+++++++++", "+++++++++", "a"),
+    (Verb::InviteUser, /*    */ "aaaaaaaaa", "+++++++++", "+"),
+    (Verb::InviteOwnDevice, /*    */ "+++++++++", "+++++++++", "a"),
+    (Verb::InviteOthersDevice, /* */ "aaaaaaaaa", "+++++++++", "+"),
+    (Verb::ListOwnDevices, /*     */ "+++++++++", "+++++++++", "a"),
+    (Verb::ListOthersDevices, /*  */ "aaaaaaaaa", "+++++++++", "+"),
+    (Verb::RenameOwnDevice, /*    */ "+++++++++", "+++++++++", "a"),
+    (Verb::RenameOthersDevice, /* */ "ddddddddd", "+++++++++", "+"),
+    (Verb::RevokeOwnDevice, /*    */ "+++++++++", "+++++++++", "a"),
+    (Verb::RevokeOthersDevice, /* */ "ddddddddd", "+++++++++", "+"),
+    (Verb::DeactivateUser, /* */ "aaaaaaaaa", "+++++++++", "+"),
+    (Verb::ReactivateUser, /* */ "aaaaaaaaa", "+++++++++", "+"),
+    (Verb::DeleteUser, /*     */ "aaaaaaaaa", "+++++++++", "+"),
+    (Verb::FreeHandle, /*     */ "aaaaaaaaa", "+++++++++", "+"),
+    (Verb::NameUser, /*       */ "+++++++++", "+++++++++", "a"),
+    (Verb::ListOnline, /*     */ "gfb++++++", "gfb++++++", "a"),
+    (Verb::Typing, /*         */ "gfb+++mm+", "gfb+++mm+", "a"),
 ];
 
 const fn present(role: Role, muted: bool) -> Standing {
     Standing::Present { role, muted }
 }
 
-const STANDINGS: [Standing; 8] = [
+const STANDINGS: [Standing; 9] = [
     Standing::Stranger,
     Standing::Former { banned: false },
     Standing::Former { banned: true },
@@ -64,6 +75,7 @@ const STANDINGS: [Standing; 8] = [
     present(Role::Owner, false),
     present(Role::Member, true),
     present(Role::Admin, true),
+    Standing::Direct,
 ];
 
 fn letter(answer: Result<(), Refusal>) -> char {
@@ -75,6 +87,7 @@ fn letter(answer: Result<(), Refusal>) -> char {
         Err(Refusal::NotAllowed) => 'a',
         Err(Refusal::Muted) => 'm',
         Err(Refusal::NoSuchDevice) => 'd',
+        Err(Refusal::DirectChat) => 'D',
         Err(other) => panic!("no verb is answered with {other:?}"),
     }
 }

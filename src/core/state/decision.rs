@@ -52,10 +52,18 @@ impl Decision<'_> {
             Command::FreeHandle { by, handle } => self.free_handle(by, &handle),
             Command::NameUser { by, name } => self.name_user(by, &name),
             Command::CreateGroup { by, name, policy } => self.create_group(by, &name, policy),
+            Command::OpenDirect { by, handle } => self.open_direct(by, &handle),
             Command::AddMember { by, group, handle } => self.add_member(by, group, &handle),
             Command::RemoveMember { by, group, handle } => self.remove_member(by, group, &handle),
             Command::LeaveGroup { by, group } => self.leave_group(by, group),
             Command::RenameGroup { by, group, name } => self.rename_group(by, group, &name),
+            Command::SetRole { by, group, handle, role } => self.set_role(by, group, &handle, role),
+            Command::SetMuted { by, group, handle, muted } => self.set_muted(by, group, &handle, muted),
+            Command::SetBanned { by, group, handle, banned: true } => self.ban(by, group, &handle),
+            Command::SetBanned { by, group, handle, banned: false } => self.lift_ban(by, group, &handle),
+            Command::SetTopic { by, group, topic } => self.set_topic(by, group, &topic),
+            Command::SetPolicy { by, group, policy } => self.set_policy(by, group, policy),
+            Command::SetSwitch { by, switch, on } => self.set_switch(by, switch, on),
             Command::Send(send) => self.send(send),
             Command::Ack { device, entries } => self.ack(device, &entries),
             Command::ReadMarks { device, entries } => self.read_marks(device, &entries),
@@ -151,7 +159,10 @@ impl Decision<'_> {
 
     /// Whether somebody may do this in a group.
     pub(super) fn may_in(&self, group: GroupId, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
-        let asker = |user| Asker::user(self.user(user), self.member(group, user));
+        let asker = |user| match group.partner_of(user) {
+            Some(partner) if self.user(partner).is_some() => Asker::of_pair(self.user(user)),
+            Some(_) | None => Asker::user(self.user(user), self.member(group, user)),
+        };
         authorise(verb, who.map_or(Asker::OperatorKey, asker), self.settings.rights)
     }
 

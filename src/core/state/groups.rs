@@ -1,12 +1,12 @@
-//! Groups: made and renamed.
+//! Groups: made, renamed, and told what they are about and what who joins sees.
 
 use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Event, Refusal};
-use crate::core::names::group_name;
+use crate::core::names::{group_name, group_topic};
 use crate::core::rows::{GroupRow, Interval, ItemContent, MemberRow, Meta, Policy, Role, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
-use crate::ids::{DeviceId, GroupId, MessageId, Tag};
+use crate::ids::{DeviceId, GroupId, Tag, UserId};
 use crate::limits::GROUPS_MAX;
 
 impl Decision<'_> {
@@ -25,7 +25,9 @@ impl Decision<'_> {
         self.put(Write::Meta(Meta::LastGroup, group.value()));
         let created = ItemContent::Created { name: name.clone(), policy };
         let msgid = self.add_item(group, user, Tag::NONE, created);
-        self.put_group(group, name, policy, self.now_ms, msgid);
+        let (first_kept, head_mark, created_ms) = (msgid, msgid, self.now_ms);
+        let row = GroupRow { name, policy, first_kept, head_mark, content_mark: 0, created_ms, topic: String::new() };
+        self.put_group(group, row);
         let stay = Interval { joined: msgid, left: None, policy, content_before: 0, content_until: 0 };
         let row = MemberRow::present(Role::Owner, vec![stay]);
         self.put(Write::Member(group, user, row));
@@ -39,21 +41,46 @@ impl Decision<'_> {
         let user = self.session(by)?;
         self.may_in(group, Verb::RenameGroup, Some(user))?;
         let name = group_name(name).ok_or(Refusal::BadName)?.to_owned();
-        let row = self.group(group).ok_or(Refusal::NoSuchGroup)?;
+        let row = self.group(group).ok_or(Refusal::NoSuchGroup)?.clone();
         if row.name == name {
             return Ok(Answer::Done(None));
         }
-        let (policy, created_ms, first_kept) = (row.policy, row.created_ms, row.first_kept);
+        self.change_group(group, user, ItemContent::Renamed(name.clone()), GroupRow { name, ..row })
+    }
+
+    /// The topic that it has already is no change, and no item.
+    pub(super) fn set_topic(&mut self, by: DeviceId, group: GroupId, topic: &str) -> Decided {
+        let user = self.session(by)?;
+        self.may_in(group, Verb::SetTopic, Some(user))?;
+        let topic = group_topic(topic).ok_or(Refusal::BadName)?.to_owned();
+        let row = self.group(group).ok_or(Refusal::NoSuchGroup)?.clone();
+        if row.topic == topic {
+            return Ok(Answer::Done(None));
+        }
+        self.change_group(group, user, ItemContent::Topic(topic.clone()), GroupRow { topic, ..row })
+    }
+
+    /// For those who join next: every stay keeps the policy that it began with.
+    pub(super) fn set_policy(&mut self, by: DeviceId, group: GroupId, policy: Policy) -> Decided {
+        let user = self.session(by)?;
+        self.may_in(group, Verb::SetPolicy, Some(user))?;
+        let row = self.group(group).ok_or(Refusal::NoSuchGroup)?.clone();
+        if row.policy == policy {
+            return Ok(Answer::Done(None));
+        }
+        self.change_group(group, user, ItemContent::PolicyChanged(policy), GroupRow { policy, ..row })
+    }
+
+    /// Adds the item that says so, and puts the row of a group with its marks as they are then.
+    fn change_group(&mut self, group: GroupId, user: UserId, says: ItemContent, row: GroupRow) -> Decided {
         self.use_up(user, Limited::Sends, 1, self.settings.sends)?;
-        let msgid = self.add_item(group, user, Tag::NONE, ItemContent::Renamed(name.clone()));
-        self.put_group(group, name, policy, created_ms, first_kept);
+        let msgid = self.add_item(group, user, Tag::NONE, says);
+        self.put_group(group, row);
         Ok(Answer::Done(Some(msgid)))
     }
 
-    /// Puts the row of a group with its marks as they are now.
-    fn put_group(&mut self, group: GroupId, name: String, policy: Policy, created_ms: u64, first_kept: MessageId) {
+    fn put_group(&mut self, group: GroupId, row: GroupRow) {
         let marks = self.marks(group);
-        let row = GroupRow { name, policy, first_kept, head_mark: marks.head, content_mark: marks.content, created_ms };
-        self.put(Write::Group(group, row));
+        self.put(Write::Group(group, GroupRow { head_mark: marks.head, content_mark: marks.content, ..row }));
     }
 }

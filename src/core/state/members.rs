@@ -6,7 +6,7 @@
 use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Event, Refusal};
 use crate::core::conversations::READ_MARK;
-use crate::core::rows::{CursorRow, Handle, Interval, ItemContent, MemberRow, Policy, Role, Write};
+use crate::core::rows::{CursorRow, Handle, Interval, ItemContent, MemberRow, Policy, Role, Switches, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
 use crate::ids::{DeviceId, GroupId, MessageId, Tag, UserId};
@@ -20,6 +20,9 @@ impl Decision<'_> {
         self.may_in(group, Verb::AddMember, Some(asker))?;
         let user = self.user_by_handle(handle).ok_or(Refusal::NoSuchUser)?;
         self.check_join(group, user)?;
+        if self.user(user).is_some_and(|row| row.switches.is_on(Switches::NOT_ADDED)) {
+            return Err(Refusal::NotAddable);
+        }
         self.use_up(asker, Limited::Additions, 1, self.settings.additions)?;
         Ok(Answer::Done(Some(self.join(group, user, asker))))
     }
@@ -29,6 +32,9 @@ impl Decision<'_> {
         if let Some(row) = self.member(group, user) {
             if row.is_member() {
                 return Err(Refusal::AlreadyMember);
+            }
+            if row.banned {
+                return Err(Refusal::Banned);
             }
             if row.intervals.len() >= INTERVALS_MAX {
                 return Err(Refusal::TooManyRejoins);
@@ -110,12 +116,7 @@ impl Decision<'_> {
         self.may_in(group, Verb::RemoveMember, Some(asker))?;
         let user = named.ok_or(Refusal::NoSuchUser)?;
         let target = self.member(group, user).filter(|row| row.is_member()).ok_or(Refusal::NotMember)?;
-        let verb = match target.role {
-            Role::Owner => Verb::RemoveOwner,
-            Role::Admin => Verb::RemoveAdmin,
-            Role::Member => Verb::RemoveMember,
-        };
-        self.may_in(group, verb, Some(asker))?;
+        self.may_in(group, Verb::removal_of(target.role), Some(asker))?;
         self.use_up(asker, Limited::Sends, 1, self.settings.sends)?;
         Ok(Answer::Done(Some(self.end_stay(group, user, asker, ItemContent::Removed(user)))))
     }
@@ -146,6 +147,7 @@ impl Decision<'_> {
                 stay.content_until = content_until;
             }
             row.name_at_leave = name_at_leave;
+            row.muted = false;
             self.put(Write::Member(group, user, row));
         }
         self.events.push(Event::Membership { group, user, member: false, msgid: left });
@@ -153,16 +155,16 @@ impl Decision<'_> {
     }
 
     /// A group with members never is without an owner: the admin who is there longest takes over, else the member who
-    /// is; who is deactivated only where there is nobody else. Nobody is the author of that item: the rule did it.
+    /// is; who is deactivated or muted only where there is nobody else. Nobody is the author of that item: the rule did it.
     pub(super) fn pass_on_ownership(&mut self, group: GroupId) {
         let members = self.current_members(group);
         if members.iter().any(|(_, row)| row.role == Role::Owner) {
             return;
         }
-        let order = |user: UserId, row: &MemberRow| (!self.is_active(user), row.role != Role::Admin, row.joined());
+        let order =
+            |user: UserId, row: &MemberRow| (!self.is_active(user), row.muted, row.role != Role::Admin, row.joined());
         let next = members.into_iter().min_by_key(|(user, row)| order(*user, row));
         let Some((user, row)) = next.map(|(user, row)| (user, row.clone())) else { return };
-        self.add_item(group, UserId::ZERO, Tag::NONE, ItemContent::RoleChanged(user, Role::Owner));
-        self.put(Write::Member(group, user, MemberRow { role: Role::Owner, ..row }));
+        self.change_role(group, UserId::ZERO, (user, row), Role::Owner);
     }
 }

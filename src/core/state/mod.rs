@@ -12,13 +12,16 @@
 mod cursors;
 mod decision;
 mod devices;
+mod direct;
 mod groups;
 mod invites;
 mod members;
 mod pending;
 mod rates;
+mod roles;
 mod said;
 mod sends;
+mod switches;
 mod turns;
 mod users;
 

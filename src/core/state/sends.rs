@@ -85,6 +85,9 @@ impl Decision<'_> {
         self.may_in(send.group, verb(&send), Some(user))?;
         let what = send.what?;
         self.use_up(user, Limited::Bytes, bytes(&what), self.settings.bytes)?;
+        if what.act == Act::Says {
+            self.begin_direct(send.group, user)?;
+        }
         let msgid = self.say(send.group, user, what, send.attached.as_ref())?;
         let row = SendRow { group: send.group, msgid, time_ms: self.now_ms, hash: send.hash };
         self.put(Write::Send(send.device, send.seq, row));

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::core::conversations::READ_MARK;
 use crate::core::rows::{
     Act, CursorRow, DeviceRow, GroupRow, Interval, InviteFor, InviteRow, ItemContent, ItemRow, MemberRow, Meta,
-    RecalledRow, SendRow, SendWindow, UserRow, UserState, Write,
+    RecalledRow, SendRow, SendWindow, Switches, UserRow, UserState, Write,
 };
 use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, UserId};
 use crate::server::rows::{Rows, RowsMaker};
@@ -64,7 +64,12 @@ pub(crate) fn weight(write: &Write) -> usize {
             | ItemContent::Left(_)
             | ItemContent::Removed(_)
             | ItemContent::Renamed(_)
-            | ItemContent::RoleChanged(..) => 0,
+            | ItemContent::RoleChanged(..)
+            | ItemContent::PolicyChanged(_)
+            | ItemContent::Muted(_)
+            | ItemContent::Unmuted(_)
+            | ItemContent::BanLifted(_) => 0,
+            ItemContent::Topic(topic) => topic.len(),
         },
         Write::Member(_, _, row) => row.intervals.len() * size_of::<Interval>(),
         Write::Recalled(_, _, row) => row.mentions.len() * size_of::<UserId>(),
@@ -156,11 +161,13 @@ impl Making {
 
     fn user(&mut self, user: UserId, row: &UserRow) {
         let name = row.name.as_ref().map(|name| (user_extension::NAME, Bytes::copy_from_slice(name.as_bytes())));
+        let Switches(bits) = row.switches;
+        let switches = (bits != 0).then(|| (user_extension::SWITCHES, Bytes::copy_from_slice(&[bits])));
         let record = UserRecord {
             handle: row.handle.as_str().to_owned(),
             operator: row.operator,
             created_ms: row.created_ms,
-            extensions: Extensions(name.into_iter().chain(user_state_extension(row.state)).collect()),
+            extensions: Extensions(name.into_iter().chain(switches).chain(user_state_extension(row.state)).collect()),
         };
         self.put(Tree::Users, keys::user(user), record.encode());
         let handle = keys::name(row.handle.as_str());
@@ -249,6 +256,7 @@ pub(super) const fn meta_name(meta: Meta) -> &'static str {
 }
 
 fn group_record(row: &GroupRow, lsn: Lsn) -> GroupRecord {
+    let topic = (!row.topic.is_empty()).then(|| (group_extension::TOPIC, Bytes::from(row.topic.clone())));
     GroupRecord {
         name: row.name.clone(),
         policy: wire::policy(row.policy),
@@ -256,7 +264,7 @@ fn group_record(row: &GroupRow, lsn: Lsn) -> GroupRecord {
         head_mark: row.head_mark,
         content_mark: row.content_mark,
         created_ms: row.created_ms,
-        extensions: Extensions::default().with_number(group_extension::LSN, lsn.value()),
+        extensions: Extensions(topic.into_iter().collect()).with_number(group_extension::LSN, lsn.value()),
     }
 }
 

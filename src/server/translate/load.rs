@@ -8,7 +8,8 @@ use bytes::Bytes;
 use crate::core::conversations::READ_MARK;
 use crate::core::rows::{
     Act, CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, Interval, InviteFor, InviteRow, ItemContent,
-    ItemRow, MemberRow, Meta, Policy, RecalledRow, Role, SendHash, SendRow, SendWindow, UserRow, UserState, Write,
+    ItemRow, MemberRow, Meta, Policy, RecalledRow, Role, SendHash, SendRow, SendWindow, Switches, UserRow, UserState,
+    Write,
 };
 use crate::core::tables::Tables;
 use crate::ids::{ClientSeq, GroupId, Lsn, MessageId, UserId};
@@ -18,12 +19,14 @@ use crate::server::translate::sent;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::keys;
 use crate::store::records::{
-    CursorRecord, DeviceRecord, GroupRecord, IntervalRecord, InviteRecord, MemberRecord, MentionRecord, MessageRecord,
-    MetaRecord, OwnRecord, RecalledRecord, SendRecord, SendWindowRecord, UserRecord, cursor_extension, group_extension,
-    member_extension, message_extension, opens, recalled_extension, user_extension, user_state,
+    CursorRecord, DeviceRecord, Extensions, GroupRecord, IntervalRecord, InviteRecord, MemberRecord, MentionRecord,
+    MessageRecord, MetaRecord, OwnRecord, RecalledRecord, SendRecord, SendWindowRecord, UserRecord, cursor_extension,
+    group_extension, member_extension, message_extension, opens, recalled_extension, user_extension, user_state,
 };
 use crate::store::tree::Tree;
-use crate::wire::item::{Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody as _, kind};
+use crate::wire::item::{
+    BanLifted, Created, Item, Joined, Left, Muted, PolicyChanged, Renamed, RoleChanged, SystemBody as _, Topic, kind,
+};
 use crate::wire::said;
 
 /// Why the resident rows cannot be had.
@@ -252,7 +255,8 @@ pub(super) fn write(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option<Writ
     }))
 }
 
-fn role(number: u8) -> Result<Role, KeptError> {
+/// The role of this number, on wire and in the store.
+pub(crate) fn role_of(number: u8) -> Result<Role, KeptError> {
     match number {
         1 => Ok(Role::Owner),
         2 => Ok(Role::Admin),
@@ -274,8 +278,22 @@ fn handle_of(text: &str) -> Result<Handle, KeptError> {
     Handle::parse(text).map_err(|_| KeptError::Unknown("handle"))
 }
 
+fn switches(extensions: &Extensions) -> Result<Switches, KeptError> {
+    match extensions.find(user_extension::SWITCHES).map(Bytes::as_ref) {
+        None => Ok(Switches::default()),
+        Some([bits]) => Ok(Switches(*bits)),
+        Some(_) => Err(KeptError::Unknown("set of switches")),
+    }
+}
+
+fn topic(extensions: &Extensions) -> Result<String, KeptError> {
+    let bytes = extensions.find(group_extension::TOPIC).map(|bytes| bytes.to_vec()).unwrap_or_default();
+    String::from_utf8(bytes).map_err(|_| KeptError::Unknown("topic"))
+}
+
 fn group_row(record: GroupRecord) -> Result<GroupRow, KeptError> {
     Ok(GroupRow {
+        topic: topic(&record.extensions)?,
         name: record.name,
         policy: policy(record.policy)?,
         first_kept: record.first_kept,
@@ -296,7 +314,7 @@ fn member_row(record: MemberRecord) -> Result<MemberRow, KeptError> {
         })
     };
     Ok(MemberRow {
-        role: role(record.role)?,
+        role: role_of(record.role)?,
         intervals: record.intervals.iter().map(interval).collect::<Result<_, KeptError>>()?,
         name_at_leave: record.name_at_leave,
         muted: record.extensions.find(member_extension::MUTED).is_some(),
@@ -310,6 +328,7 @@ fn user_row(record: &UserRecord) -> Result<UserRow, KeptError> {
         handle: handle_of(&record.handle)?,
         operator: record.operator,
         created_ms: record.created_ms,
+        switches: switches(&record.extensions)?,
         state: state?,
         name: record.extensions.find(user_extension::NAME).map(|bytes| text(bytes)).transpose()?,
     })
@@ -415,8 +434,15 @@ fn item_content(item: Item) -> Result<ItemContent, KeptError> {
         kind::RENAMED => ItemContent::Renamed(Renamed::decode(body)?.name),
         kind::ROLE_CHANGED => {
             let RoleChanged { user, role: number, .. } = RoleChanged::decode(body)?;
-            ItemContent::RoleChanged(user, role(number)?)
+            ItemContent::RoleChanged(user, role_of(number)?)
         }
+        kind::TOPIC => ItemContent::Topic(Topic::decode(body)?.topic),
+        kind::POLICY_CHANGED => ItemContent::PolicyChanged(policy(PolicyChanged::decode(body)?.policy)?),
+        kind::MUTED => {
+            let Muted { user, muted, .. } = Muted::decode(body)?;
+            if muted { ItemContent::Muted(user) } else { ItemContent::Unmuted(user) }
+        }
+        kind::BAN_LIFTED => ItemContent::BanLifted(BanLifted::decode(body)?.user),
         _ => return Err(KeptError::Unknown("kind of item")),
     })
 }

@@ -17,7 +17,14 @@ pub(crate) fn understand(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option
         ItemContent::Created { .. } => Border::Join(item.author),
         ItemContent::Joined(user) => Border::Join(user),
         ItemContent::Left(user) | ItemContent::Removed(user) => Border::Leave(user),
-        ItemContent::Sent { .. } | ItemContent::Renamed(_) | ItemContent::RoleChanged(..) => Border::None,
+        ItemContent::Sent { .. }
+        | ItemContent::Renamed(_)
+        | ItemContent::RoleChanged(..)
+        | ItemContent::Topic(_)
+        | ItemContent::PolicyChanged(_)
+        | ItemContent::Muted(_)
+        | ItemContent::Unmuted(_)
+        | ItemContent::BanLifted(_) => Border::None,
     };
     Ok(Some(Meaning { author: item.author, border }))
 }

@@ -14,7 +14,10 @@ use crate::wire::frame::{
     Cursors, Deleting, Done, Error, Extensions, GroupCreated, InviteMade, ReadMark, Sent, UserInfo, user_info,
     user_state,
 };
-use crate::wire::item::{Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody as _, flag, kind};
+use crate::wire::item::{
+    BanLifted, Created, Item, Joined, Left, Muted, PolicyChanged, Renamed, RoleChanged, SystemBody as _, Topic, flag,
+    kind,
+};
 use crate::wire::link::Link;
 
 /// How long a client waits with what was not done, where nothing better is known, in ms.
@@ -93,6 +96,9 @@ pub(crate) const fn code(why: Refusal) -> Code {
         Refusal::BeyondHead => Code::BeyondHead,
         Refusal::Muted => Code::Muted,
         Refusal::Banned => Code::Banned,
+        Refusal::NotAddable => Code::NotAddable,
+        Refusal::LastOwner => Code::LastOwner,
+        Refusal::DirectChat => Code::DirectChat,
         Refusal::MarkMoved => Code::MarkMoved,
         Refusal::StorageFull => Code::StorageFull,
         Refusal::Busy => Code::Busy,
@@ -188,6 +194,13 @@ pub(crate) fn item(row: &ItemRow) -> Result<Bytes, WireError> {
         ItemContent::RoleChanged(user, to) => {
             plain(kind::ROLE_CHANGED, RoleChanged { user: *user, role: role(*to), extensions }.encode()?)
         }
+        ItemContent::Topic(topic) => plain(kind::TOPIC, Topic { topic: topic.clone(), extensions }.encode()?),
+        ItemContent::PolicyChanged(to) => {
+            plain(kind::POLICY_CHANGED, PolicyChanged { policy: policy(*to), extensions }.encode()?)
+        }
+        ItemContent::Muted(user) => plain(kind::MUTED, Muted { user: *user, muted: true, extensions }.encode()?),
+        ItemContent::Unmuted(user) => plain(kind::MUTED, Muted { user: *user, muted: false, extensions }.encode()?),
+        ItemContent::BanLifted(user) => plain(kind::BAN_LIFTED, BanLifted { user: *user, extensions }.encode()?),
     };
     let item = Item {
         gid: row.group,

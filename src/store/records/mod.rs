@@ -124,6 +124,14 @@ pub mod role {
     pub const MEMBER: u8 = 3;
 }
 
+/// Extensions of [`GroupRecord`].
+pub mod group_extension {
+    /// What the group is about, UTF-8; absent: nothing.
+    pub const TOPIC: u16 = 1;
+    /// The frame of the log that wrote it.
+    pub const LSN: u16 = 4;
+}
+
 /// Extensions of [`MemberRecord`]; each is there, without bytes, where it holds.
 pub mod member_extension {
     /// The member is muted.
@@ -136,6 +144,8 @@ pub mod member_extension {
 pub mod user_extension {
     /// What they want to be called, UTF-8. Absent: by the handle alone.
     pub const NAME: u16 = 1;
+    /// One byte of switches; absent: all off.
+    pub const SWITCHES: u16 = 2;
     /// See [`super::user_state`]: one byte, then since when, ms since 1970, in eight bytes big-endian. Absent: active.
     pub const STATE: u16 = 3;
 }
@@ -174,12 +184,6 @@ pub mod cursor_extension {
     pub const VERSION: u16 = 1;
     /// The frame of the log that wrote it.
     pub const LSN: u16 = 3;
-}
-
-/// Extensions of [`GroupRecord`].
-pub mod group_extension {
-    /// The frame of the log that wrote it.
-    pub const LSN: u16 = 4;
 }
 
 /// Flags of [`MessageRecord::flags`].

@@ -143,4 +143,62 @@ frames! {
         /// Bytes of the commit log on disk.
         log_bytes: u64,
     }
+    /// Gives a member another role, or oneself a lower one. Answered by [`Done`].
+    49 SetRole {
+        /// The group.
+        gid: GroupId,
+        /// Whose.
+        #[serde(deserialize_with = "bounded::text")]
+        handle: String,
+        /// 1 owner, 2 admin, 3 member.
+        role: u8,
+    }
+    /// Lets a member only read, or speak again. Answered by [`Done`].
+    50 SetMuted {
+        /// The group.
+        gid: GroupId,
+        /// Whom.
+        #[serde(deserialize_with = "bounded::text")]
+        handle: String,
+        /// True: only read.
+        muted: bool,
+    }
+    /// Removes a member whom nobody can add again, or lets them be added. Answered by [`Done`].
+    51 SetBanned {
+        /// The group.
+        gid: GroupId,
+        /// Whom.
+        #[serde(deserialize_with = "bounded::text")]
+        handle: String,
+        /// True: removed and kept out.
+        banned: bool,
+    }
+    /// Says what a group is about. Answered by [`Done`].
+    52 SetTopic {
+        /// The group.
+        gid: GroupId,
+        /// What it is about; empty: nothing.
+        #[serde(deserialize_with = "bounded::text")]
+        topic: String,
+    }
+    /// Says what those see who join next. Answered by [`Done`].
+    53 SetPolicy {
+        /// The group.
+        gid: GroupId,
+        /// As in [`CreateGroup`].
+        policy: u8,
+    }
+    /// Asks for the direct chat with a user, which is there from then on. Answered by [`GroupCreated`].
+    54 OpenDirect {
+        /// With whom; oneself: a notebook.
+        #[serde(deserialize_with = "bounded::text")]
+        handle: String,
+    }
+    /// Turns switches of the caller's user on or off. Answered by [`Done`].
+    55 SetSwitch {
+        /// Which, as bits: 1 nobody adds this user to a group.
+        switch: u8,
+        /// Whether it is on.
+        on: bool,
+    }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::wire::bounded::{Extensions, Rows};
 pub use crate::wire::part::{
-    DeviceInfo, GroupInfo, MemberInfo, Payload, PushBatch, UserInfo, member_info, user_info, user_state,
+    DeviceInfo, GroupInfo, MemberInfo, Payload, PushBatch, UserInfo, group_info, member_info, user_info, user_state,
 };
 pub use crate::wire::talk::{Conversation, Preview, ReceiptInfo};
 

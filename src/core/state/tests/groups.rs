@@ -18,7 +18,7 @@ fn row(world: &World, group: GroupId, device: DeviceId) -> MemberRow {
     world.tables.member(group, world.user_of(device)).unwrap().clone()
 }
 
-/// Makes somebody an admin, which no command of this version does.
+/// Makes somebody an admin without an item that says so, so that msgids are easy to count.
 fn make_admin(world: &mut World, group: GroupId, device: DeviceId) {
     let user = world.user_of(device);
     let row = MemberRow { role: Role::Admin, ..row(world, group, device) };
@@ -93,6 +93,7 @@ fn a_former_member_knows_of_nothing_above_the_item_that_ended_the_stay() {
     assert!(world.tables.is_group_known_to(bobs, group));
 }
 
+/// Scenario 22: the policy changes after somebody has joined; older stays keep the one that they were made under.
 #[test]
 fn the_policy_of_a_group_is_frozen_into_the_stay() {
     let (mut world, [anna, bob, cleo], _) = trio();
@@ -101,12 +102,17 @@ fn the_policy_of_a_group_is_frozen_into_the_stay() {
     world.add(anna, group, "bob");
     assert_eq!(world.seen(bob, group), [1, 2, 3, 4, 5, 6]);
     assert_eq!(world.cursor(group, bob).msgid, m(5), "what is older is browsed, and holds nothing back");
-    let mut changed = world.tables.group(group).unwrap().clone();
-    changed.policy = Policy::FromJoin;
-    world.tables.apply(&[Write::Group(group, changed)]);
+    let narrow = Command::SetPolicy { by: anna, group, policy: Policy::FromJoin };
+    assert_eq!(world.answer(narrow.clone()), Answer::Done(Some(m(7))));
+    assert!(world.item(group, 7).content == ItemContent::PolicyChanged(Policy::FromJoin));
+    assert_eq!(world.answer(narrow), Answer::Done(None), "what it is already is no item");
     world.add(anna, group, "cleo");
-    assert_eq!(world.seen(cleo, group), [7]);
-    assert_eq!(world.seen(bob, group), [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(world.seen(cleo, group), [8]);
+    assert_eq!(world.seen(bob, group), [1, 2, 3, 4, 5, 6, 7, 8]);
+    world.leave(bob, group);
+    world.say_up_to(anna, group, 12);
+    world.add(anna, group, "bob");
+    assert_eq!(world.seen(bob, group), [1, 2, 3, 4, 5, 6, 7, 8, 9, 13], "each stay by its own policy");
 }
 
 #[test]
@@ -115,11 +121,9 @@ fn a_stay_with_full_history_shows_what_lay_between_the_stays_before() {
     world.add(anna, group, "bob");
     world.leave(bob, group);
     world.say_up_to(anna, group, 8);
-    let mut changed = world.tables.group(group).unwrap().clone();
-    changed.policy = Policy::FullHistory;
-    world.tables.apply(&[Write::Group(group, changed)]);
+    world.answer(Command::SetPolicy { by: anna, group, policy: Policy::FullHistory });
     world.add(anna, group, "bob");
-    assert_eq!(world.seen(bob, group), (1..=9).collect::<Vec<_>>());
+    assert_eq!(world.seen(bob, group), (1..=10).collect::<Vec<_>>());
     assert_eq!(world.tables.visible(world.user_of(bob), group, m(0)).count(), 1, "spans do not overlap");
 }
 

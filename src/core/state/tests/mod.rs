@@ -2,9 +2,11 @@
 
 mod batches;
 mod cursors;
+mod direct;
 mod groups;
 mod model;
 mod people;
+mod roles;
 mod room;
 mod said;
 mod sends;

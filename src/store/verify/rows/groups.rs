@@ -4,7 +4,7 @@ use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::limits::INTERVALS_MAX;
 use crate::store::engine::EngineError;
 use crate::store::keys;
-use crate::store::records::{CursorRecord, IntervalRecord, MemberRecord, policy, role};
+use crate::store::records::{CursorRecord, IntervalRecord, MemberRecord, member_extension, policy, role};
 use crate::store::tree::Tree;
 use crate::store::verify::row::{self, Border};
 use crate::store::verify::rows::Rows;
@@ -24,7 +24,32 @@ impl Rows<'_, '_> {
                 failed = rows.member(group, user, &record);
             }
         })?;
-        failed
+        failed?;
+        let is_ownerless = |group: &GroupId, has_owner: bool| !has_owner && group.pair().is_none();
+        let owned = self.owned.iter().filter(|(group, has_owner)| is_ownerless(group, **has_owner));
+        let ownerless: Vec<GroupId> = owned.map(|(group, _)| *group).collect();
+        for group in ownerless {
+            self.report.rows(format!("{group} has members, but no owner"));
+        }
+        Ok(())
+    }
+
+    /// What the marks of a member and the role say beside the stays.
+    fn standing(&mut self, group: GroupId, user: UserId, record: &MemberRecord) {
+        if group > GroupId::COUNTED_MAX && group.partner_of(user).is_none() {
+            self.report.rows(format!("{group} {user}: a member of a direct chat that is not theirs"));
+        }
+        let is_present = record.intervals.last().is_some_and(|stay| stay.left.is_none());
+        let marked = |mark| record.extensions.find(mark).is_some();
+        if is_present && marked(member_extension::BANNED) {
+            self.report.rows(format!("{group} {user}: banned, but in the group"));
+        }
+        if marked(member_extension::MUTED) && (!is_present || record.role == role::OWNER) {
+            self.report.rows(format!("{group} {user}: muted, but no member who could be"));
+        }
+        if is_present {
+            *self.owned.entry(group).or_default() |= record.role == role::OWNER;
+        }
     }
 
     fn member(&mut self, group: GroupId, user: UserId, record: &MemberRecord) -> Result<(), EngineError> {
@@ -39,6 +64,7 @@ impl Rows<'_, '_> {
             self.report.rows(format!("{user} is a member of {group}, which does not exist"));
             return Ok(());
         };
+        self.standing(group, user, record);
         let stays = record.intervals.len();
         if stays == 0 || stays > INTERVALS_MAX {
             self.report.rows(format!("{group} {user}: a member of {stays} stays"));
@@ -100,7 +126,10 @@ impl Rows<'_, '_> {
             self.report.rows(format!("{group} {user}: {msgid}, the border of a stay, is missing"));
             return Ok(());
         };
-        if meaning.border != border {
+        // With the first item of a direct chat both of its users begin.
+        let begins = |border| matches!(border, Border::Join(_));
+        let begins_both = group.pair().is_some() && begins(meaning.border) && begins(border);
+        if meaning.border != border && !begins_both {
             let says = if matches!(border, Border::Join(_)) { "joined" } else { "left" };
             self.report.rows(format!("{group} {user}: {msgid} does not say that they {says}, as the stay has it"));
         } else if item.content != content {

@@ -81,6 +81,8 @@ pub(super) struct Rows<'a, 'r> {
     /// Content items that say that they were recalled.
     wiped: BTreeSet<(GroupId, MessageId)>,
     members: BTreeSet<(GroupId, UserId)>,
+    /// Groups with members, and whether one of them is an owner.
+    owned: BTreeMap<GroupId, bool>,
 }
 
 impl<'a, 'r> Rows<'a, 'r> {
@@ -97,6 +99,7 @@ impl<'a, 'r> Rows<'a, 'r> {
             authored: BTreeMap::new(),
             wiped: BTreeSet::new(),
             members: BTreeSet::new(),
+            owned: BTreeMap::new(),
         }
     }
 

@@ -4,7 +4,8 @@ use super::scene::*;
 use super::*;
 use crate::ids::{ClientSeq, DeviceId, GroupId, UserId};
 use crate::store::records::{
-    InviteRecord, MentionRecord, MessageRecord, OwnRecord, RecalledRecord, message_flag, opens, user_extension,
+    GroupRecord, InviteRecord, MemberRecord, MentionRecord, MessageRecord, OwnRecord, RecalledRecord, member_extension,
+    message_flag, opens, policy, role, user_extension,
 };
 
 fn planted(ops: Vec<Op>) -> Told {
@@ -306,4 +307,52 @@ fn mentions_are_numbered_as_they_came() {
     assert_eq!(found(vec![mention(BOB, 1, 9)]), ["g1: mention 1 of u2 leads to m9, which does not exist"]);
     let stranger = UserId::new(9);
     assert_eq!(found(vec![mention(stranger, 1, 3)]), ["g1: mention 1 of u9 is of u9, who does not exist"]);
+}
+
+/// Scenario 23, 25: what can't be of owners, of the muted and of the banned.
+#[test]
+fn owners_and_marks_fit_the_stays() {
+    let (here, left) = (vec![stay(1, None, 0, 0)], vec![stay(2, Some(6), 0, 3)]);
+    let as_member = member_with(ADA, role::MEMBER, here.clone(), &[]);
+    assert_eq!(found(vec![as_member]), ["g1 has members, but no owner"]);
+    let banned = member_with(ADA, role::OWNER, here.clone(), &[member_extension::BANNED]);
+    assert_eq!(found(vec![banned]), ["g1 u1: banned, but in the group"]);
+    let muted = member_with(ADA, role::OWNER, here, &[member_extension::MUTED]);
+    assert_eq!(found(vec![muted]), ["g1 u1: muted, but no member who could be"]);
+    let muted = member_with(BOB, role::MEMBER, left.clone(), &[member_extension::MUTED]);
+    assert_eq!(found(vec![muted]), ["g1 u2: muted, but no member who could be"]);
+    assert_eq!(found(vec![member_with(BOB, role::MEMBER, left, &[member_extension::BANNED])]), [""; 0]);
+}
+
+/// Scenario 24: with the first item of a direct chat both of its users begin, and nobody else is in it.
+#[test]
+fn a_direct_chat_is_of_its_two_users() {
+    let begun = |chat: GroupId, users: &[UserId]| {
+        let record = GroupRecord {
+            name: String::new(),
+            policy: policy::FROM_JOIN,
+            first_kept: m(1),
+            head_mark: m(1),
+            content_mark: 0,
+            created_ms: 1,
+            extensions: none(),
+        };
+        let mut ops = vec![
+            put(Tree::Messages, keys::message(chat, m(1)), item_record(NEXT, [1, 1, 1], 0, 0).encode()),
+            put(Tree::Groups, keys::group(chat), record.encode()),
+        ];
+        for user in users {
+            let intervals = vec![stay(1, None, 0, 0)];
+            let record = MemberRecord { role: role::MEMBER, intervals, name_at_leave: None, extensions: none() };
+            ops.push(put(Tree::Members, keys::member(chat, *user), record.encode()));
+            ops.push(membership(*user, chat));
+        }
+        ops
+    };
+    assert_eq!(found(begun(GroupId::direct(ADA, BOB), &[ADA, BOB])), [""; 0]);
+    let notebook = GroupId::direct(ADA, ADA);
+    assert_eq!(
+        found(begun(notebook, &[ADA, BOB])),
+        [format!("{notebook} u2: a member of a direct chat that is not theirs")]
+    );
 }

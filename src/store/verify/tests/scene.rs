@@ -129,8 +129,15 @@ pub(super) fn stay(joined: u64, left: Option<u64>, content_before: u64, content_
     IntervalRecord { joined: m(joined), left, policy: policy::FROM_JOIN, content_before, content_until }
 }
 
+/// Ada owns g1, whoever else is there is a member.
 pub(super) fn member(user: UserId, intervals: Vec<IntervalRecord>) -> Op {
-    let record = MemberRecord { role: role::MEMBER, intervals, name_at_leave: None, extensions: none() };
+    let role = if user == ADA { role::OWNER } else { role::MEMBER };
+    member_with(user, role, intervals, &[])
+}
+
+pub(super) fn member_with(user: UserId, role: u8, intervals: Vec<IntervalRecord>, marks: &[u16]) -> Op {
+    let extensions = Extensions(marks.iter().map(|mark| (*mark, Bytes::new())).collect());
+    let record = MemberRecord { role, intervals, name_at_leave: None, extensions };
     put(Tree::Members, keys::member(G, user), record.encode())
 }
 

@@ -7,6 +7,7 @@ use super::*;
 use crate::disk::real::RealDisk;
 use crate::ids::UserId;
 use crate::store::index::{INDEX_NAME, INDEX_OLD_NAME, Settings, SledIndex};
+use crate::store::records::role;
 
 const PEOPLE: u64 = 200;
 const ITEMS: u64 = 4_000;
@@ -40,7 +41,8 @@ fn crowd() -> Vec<Vec<Op>> {
             head += 1;
             ops.push(item(1, head, [3, 1, u8::try_from(number).unwrap()], 0, 0));
         }
-        ops.push(member(id, vec![stay(head, None, 0, 0)]));
+        let role = if number == 3 { role::OWNER } else { role::MEMBER };
+        ops.push(member_with(id, role, vec![stay(head, None, 0, 0)], &[]));
     }
     let mut frames = vec![ops];
     for first in (1..=ITEMS).step_by(20) {

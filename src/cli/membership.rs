@@ -1,0 +1,165 @@
+//! The commands of `gaggle group` that change what somebody may do: roles, muting, bans, topic, what newcomers see.
+
+use serde::Serialize;
+
+use crate::cli::context::{self, Context};
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::group::{AddedByArg, MemberArgs, PolicyArg, tell};
+use crate::cli::visible;
+use crate::client::{AddedBy, Client, Group, History, Profile, Role};
+use crate::ids::{GroupId, MessageId};
+
+/// What is done to somebody, beside their role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// They only read.
+    Mute,
+    /// They speak again.
+    Unmute,
+    /// They are out for good.
+    Ban,
+    /// They can be added again.
+    Unban,
+}
+
+#[derive(Debug, Serialize)]
+struct TopicJson<'a> {
+    group: String,
+    topic: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+struct PolicyJson {
+    group: String,
+    policy: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct AddedByJson {
+    added_by: &'static str,
+}
+
+/// Gives a role.
+///
+/// # Errors
+/// Where the server refuses or is out of reach.
+pub async fn role(
+    context: &Context,
+    profile: &Profile,
+    client: &Client,
+    MemberArgs { group, handle }: &MemberArgs,
+    role: Role,
+) -> Result<Exit, CliError> {
+    let id = context::group(client, profile, group).await?;
+    let msgid = client.set_role(id, handle, role).await?;
+    let now = if msgid == MessageId::ZERO { "is already" } else { "is now" };
+    let (handle, role, group) = (visible::name(handle), role.name(), visible::name(group));
+    tell(context, id, msgid, &format!("{handle} {now} {role} of {group}"))
+}
+
+/// Mutes, bans, or takes either back.
+///
+/// # Errors
+/// Where the server refuses or is out of reach.
+pub async fn change(
+    context: &Context,
+    profile: &Profile,
+    client: &Client,
+    MemberArgs { group, handle }: &MemberArgs,
+    change: Change,
+) -> Result<Exit, CliError> {
+    let id = context::group(client, profile, group).await?;
+    let (msgid, what) = match change {
+        Change::Mute => (client.mute(id, handle).await?, "only reads now, in"),
+        Change::Unmute => (client.unmute(id, handle).await?, "can speak in"),
+        Change::Ban => (client.ban(id, handle).await?, "is banned from"),
+        Change::Unban => (client.unban(id, handle).await?, "can be added to"),
+    };
+    tell(context, id, msgid, &format!("{} {what} {}", visible::name(handle), visible::name(group)))
+}
+
+/// Shows or sets what a group is about.
+///
+/// # Errors
+/// Where the server refuses or is out of reach.
+pub async fn topic(
+    context: &Context,
+    profile: &Profile,
+    client: &Client,
+    group: &str,
+    text: Option<&str>,
+) -> Result<Exit, CliError> {
+    let Some(text) = text else {
+        let Group { group, topic, .. } = one(client, profile, group).await?;
+        context.output.record(&visible::name(&topic), &TopicJson { group: group.to_string(), topic: &topic })?;
+        return Ok(Exit::Done);
+    };
+    let id = context::group(client, profile, group).await?;
+    let msgid = client.set_topic(id, text).await?;
+    let group = visible::name(group);
+    let words = if text.trim().is_empty() {
+        format!("{group} has no topic now")
+    } else {
+        format!("{group} is about \"{}\" now", visible::name(text.trim()))
+    };
+    tell(context, id, msgid, &words)
+}
+
+/// Shows or sets what newcomers see.
+///
+/// # Errors
+/// Where the server refuses or is out of reach.
+pub async fn policy(
+    context: &Context,
+    profile: &Profile,
+    client: &Client,
+    group: &str,
+    policy: Option<PolicyArg>,
+) -> Result<Exit, CliError> {
+    let Some(policy) = policy else {
+        let Group { group, history, .. } = one(client, profile, group).await?;
+        let policy = history.name();
+        context.output.record(policy, &PolicyJson { group: group.to_string(), policy })?;
+        return Ok(Exit::Done);
+    };
+    let history = match policy {
+        PolicyArg::FromJoin => History::FromJoin,
+        PolicyArg::FullHistory => History::Full,
+    };
+    let id = context::group(client, profile, group).await?;
+    let msgid = client.set_history(id, history).await?;
+    tell(context, id, msgid, &format!("who joins {} from now on: {}", visible::name(group), history.name()))
+}
+
+/// Shows or sets who may add the user to groups.
+///
+/// # Errors
+/// Where the server refuses or is out of reach.
+pub async fn added_by(context: &Context, client: &Client, who: Option<AddedByArg>) -> Result<Exit, CliError> {
+    let added_by = match who {
+        None => client.added_by().await?,
+        Some(AddedByArg::Everyone) => AddedBy::Everyone,
+        Some(AddedByArg::Nobody) => AddedBy::Nobody,
+    };
+    if who.is_some() {
+        client.set_added_by(added_by).await?;
+    }
+    let added_by = match added_by {
+        AddedBy::Everyone => "everyone",
+        AddedBy::Nobody => "nobody",
+    };
+    context.output.record(added_by, &AddedByJson { added_by })?;
+    Ok(Exit::Done)
+}
+
+/// A group of one's own, with all that is said of it.
+async fn one(client: &Client, profile: &Profile, text: &str) -> Result<Group, CliError> {
+    let groups = context::fetch(client, profile).await?;
+    let id: GroupId = match text.parse() {
+        Ok(id) => id,
+        Err(_) => context::by_name(&groups, text)?,
+    };
+    let found = groups.into_iter().find(|group| group.group == id);
+    found
+        .ok_or_else(|| CliError::refused(format!("{id} is none of your groups")).advise("gaggle group list shows them"))
+}

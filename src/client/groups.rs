@@ -1,0 +1,150 @@
+//! What changes groups: who is in them and as what, what they are called and about, and who may add oneself.
+//!
+//! A change that the server has not answered may have been made: it is not repeated by itself.
+
+use crate::client::error::RequestError;
+use crate::client::handle::Client;
+use crate::client::requests::{Effect, byte, none};
+use crate::client::types::{AddedBy, History, Role};
+use crate::ids::{GroupId, MessageId};
+use crate::wire::frame::{self, Frame, user_info};
+
+/// The switch that nobody adds one to a group.
+const NOT_ADDED: u8 = 1;
+
+impl Client {
+    /// Makes a group of which one is the owner.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn create_group(&self, name: &str, history: History) -> Result<GroupId, RequestError> {
+        let question = frame::CreateGroup { name: name.to_owned(), policy: history.number(), extensions: none() };
+        self.call::<_, frame::GroupCreated>(Effect::Changes, &question).await.map(|created| created.gid)
+    }
+
+    /// The direct chat with a user, which is there from then on; with oneself it is a notebook. The same every time.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn direct(&self, handle: &str) -> Result<GroupId, RequestError> {
+        let question = frame::OpenDirect { handle: handle.to_owned(), extensions: none() };
+        self.call::<_, frame::GroupCreated>(Effect::Reads, &question).await.map(|opened| opened.gid)
+    }
+
+    /// Adds a user to a group. Returns the item that says so.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn add_member(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
+        self.change(&frame::AddMember { gid: group, handle: handle.to_owned(), extensions: none() }).await
+    }
+
+    /// Removes a member. Returns the item that says so.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn remove_member(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
+        self.change(&frame::RemoveMember { gid: group, handle: handle.to_owned(), extensions: none() }).await
+    }
+
+    /// Leaves a group. Returns the item that says so.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn leave_group(&self, group: GroupId) -> Result<MessageId, RequestError> {
+        self.change(&frame::LeaveGroup { gid: group, extensions: none() }).await
+    }
+
+    /// Renames a group. Returns the item that says so.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn rename_group(&self, group: GroupId, name: &str) -> Result<MessageId, RequestError> {
+        self.change(&frame::RenameGroup { gid: group, name: name.to_owned(), extensions: none() }).await
+    }
+
+    /// Gives a member a role, or oneself a lower one. Returns the item that says so; zero where nothing changed.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn set_role(&self, group: GroupId, handle: &str, role: Role) -> Result<MessageId, RequestError> {
+        let (handle, role) = (handle.to_owned(), role.number());
+        self.change(&frame::SetRole { gid: group, handle, role, extensions: none() }).await
+    }
+
+    /// Lets a member only read. Returns the item that says so; zero where nothing changed.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn mute(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
+        self.change(&frame::SetMuted { gid: group, handle: handle.to_owned(), muted: true, extensions: none() }).await
+    }
+
+    /// Lets a muted member speak again. Returns the item that says so; zero where nothing changed.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn unmute(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
+        self.change(&frame::SetMuted { gid: group, handle: handle.to_owned(), muted: false, extensions: none() }).await
+    }
+
+    /// Removes a member whom nobody can add again, or keeps a former one out. Returns the item that says so; zero where
+    /// nobody was removed.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn ban(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
+        self.change(&frame::SetBanned { gid: group, handle: handle.to_owned(), banned: true, extensions: none() }).await
+    }
+
+    /// Lets a banned user be added again. Returns the item that says so; zero where nothing changed.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn unban(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
+        self.change(&frame::SetBanned { gid: group, handle: handle.to_owned(), banned: false, extensions: none() })
+            .await
+    }
+
+    /// Says what a group is about; empty: nothing. Returns the item that says so; zero where nothing changed.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn set_topic(&self, group: GroupId, topic: &str) -> Result<MessageId, RequestError> {
+        self.change(&frame::SetTopic { gid: group, topic: topic.to_owned(), extensions: none() }).await
+    }
+
+    /// Says what those see who join next. Returns the item that says so; zero where nothing changed.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn set_history(&self, group: GroupId, history: History) -> Result<MessageId, RequestError> {
+        self.change(&frame::SetPolicy { gid: group, policy: history.number(), extensions: none() }).await
+    }
+
+    /// Says who adds one to groups: owners and admins of theirs, or nobody.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn set_added_by(&self, added_by: AddedBy) -> Result<(), RequestError> {
+        let on = added_by == AddedBy::Nobody;
+        let question = frame::SetSwitch { switch: NOT_ADDED, on, extensions: none() };
+        self.call::<_, frame::Done>(Effect::Reads, &question).await.map(|_| ())
+    }
+
+    /// Who adds one to groups.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn added_by(&self) -> Result<AddedBy, RequestError> {
+        let user = self.connected().await?.user;
+        let list: frame::UserList = self.look(&frame::Names { users: vec![user], extensions: none() }).await?;
+        let own = list.rows.0.into_iter().find(|row| row.user == user);
+        let switches = own.and_then(|row| byte(&row.extensions, user_info::SWITCHES)).unwrap_or(0);
+        Ok(if switches & NOT_ADDED != 0 { AddedBy::Nobody } else { AddedBy::Everyone })
+    }
+
+    async fn change<Q: Frame>(&self, question: &Q) -> Result<MessageId, RequestError> {
+        self.call::<_, frame::Done>(Effect::Changes, question).await.map(|done| done.msgid)
+    }
+}

@@ -1,0 +1,136 @@
+//! Users: what they are called, whether they may come in, and what they have switched.
+
+use std::fmt;
+
+/// A user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserRow {
+    /// The handle; of a deleted user the one they had.
+    pub handle: Handle,
+    /// Whether its rights equal those of the operator key.
+    pub operator: bool,
+    /// When it was made, ms since 1970.
+    pub created_ms: u64,
+    /// What its user has switched.
+    pub switches: Switches,
+    /// Whether they may come in.
+    pub state: UserState,
+    /// What they want to be called, see [`crate::core::names::display_name`].
+    pub name: Option<String>,
+}
+
+/// Whether a user may come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserState {
+    /// They may.
+    Active,
+    /// Shut out until an operator lets them in again; everything of theirs stays.
+    Deactivated {
+        /// Since when, ms since 1970.
+        since_ms: u64,
+    },
+    /// Gone for ever: in no group, with no device. Their id is not given again.
+    Deleted {
+        /// Since when, ms since 1970.
+        since_ms: u64,
+        /// Whether somebody new may have the handle, or does.
+        is_handle_free: bool,
+    },
+}
+
+impl UserRow {
+    /// A new user.
+    #[must_use]
+    pub const fn new(handle: Handle, operator: bool, created_ms: u64) -> UserRow {
+        UserRow { handle, operator, created_ms, switches: Switches(0), state: UserState::Active, name: None }
+    }
+
+    /// Whether they may come in.
+    #[must_use]
+    pub const fn is_active(&self) -> bool {
+        matches!(self.state, UserState::Active)
+    }
+
+    /// Whether they are gone for ever.
+    #[must_use]
+    pub const fn is_deleted(&self) -> bool {
+        matches!(self.state, UserState::Deleted { .. })
+    }
+
+    /// Whether the handle is theirs, or reserved because it was.
+    #[must_use]
+    pub const fn holds_handle(&self) -> bool {
+        !matches!(self.state, UserState::Deleted { is_handle_free: true, .. })
+    }
+}
+
+/// What a user has switched, one bit each; a bit that this version does not know is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Switches(pub u8);
+
+impl Switches {
+    /// Nobody adds this user to a group.
+    pub const NOT_ADDED: u8 = 1;
+    /// Every switch that a user may set.
+    pub const KNOWN: u8 = Switches::NOT_ADDED;
+
+    /// Whether a switch is on.
+    #[must_use]
+    pub const fn is_on(self, switch: u8) -> bool {
+        self.0 & switch != 0
+    }
+
+    /// The same with a switch turned on.
+    #[must_use]
+    pub const fn with(self, switch: u8) -> Switches {
+        Switches(self.0 | switch)
+    }
+
+    /// The same with a switch turned off.
+    #[must_use]
+    pub const fn without(self, switch: u8) -> Switches {
+        Switches(self.0 & !switch)
+    }
+}
+
+/// A user's name on this server: `[a-z0-9][a-z0-9._-]{0,31}`, upper case folded on input.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle(String);
+
+/// Why a text is not a handle.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a handle is 1 to 32 of a-z, 0-9, '.', '_' and '-', and begins with a letter or digit")]
+pub struct HandleError;
+
+impl Handle {
+    /// Reads a handle, folding ASCII upper case.
+    ///
+    /// # Errors
+    /// Where the text is none.
+    pub fn parse(text: &str) -> Result<Handle, HandleError> {
+        let folded = text.to_ascii_lowercase();
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let starts = folded.bytes().next().is_some_and(plain);
+        let fits = folded.len() <= crate::limits::HANDLE_BYTES_MAX;
+        let rest = folded.bytes().all(|byte| plain(byte) || matches!(byte, b'.' | b'_' | b'-'));
+        if starts && fits && rest { Ok(Handle(folded)) } else { Err(HandleError) }
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Handle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
