@@ -18,7 +18,13 @@ fn verify(served: &Served, more: &[&str]) -> Ran {
 fn live(served: &Served) {
     let (alice, bob) = served.team();
     let carol = served.join(&alice, "carol");
-    alice.ok(&["send", "team", "hello"]);
+    let hello = alice.ok(&["send", "team", "hello", "--mention", "bob"]).out;
+    alice.ok(&["edit", "team", hello.trim(), "hello, all"]);
+    alice.ok(&["edit", "team", hello.trim(), "hello, everybody"]);
+    bob.ok(&["react", "team", hello.trim(), "👍"]);
+    let wrong = bob.ok(&["reply", "team", hello.trim(), "whom?", "--mention", "alice"]).out;
+    bob.ok(&["edit", "team", wrong.trim(), "who?"]);
+    bob.ok(&["recall", "team", wrong.trim()]);
     bob.input(&["send", "team", "-"], b"one\ntwo\nthree\n");
     bob.ok(&["tail", "--count", "4"]);
     carol.ok(&["send", "team", "I am off"]);

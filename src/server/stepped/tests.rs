@@ -22,6 +22,8 @@ use crate::wire::frame::{
 use crate::wire::item::kind;
 use crate::wire::row;
 
+mod said;
+
 const NOW_MS: u64 = 1_000_000;
 
 /// A server on a simulated disk, with steps in an order that a seed decides.

@@ -13,6 +13,7 @@ use crate::core::rows::{
     RecalledRow, SendRow, SendWindow, Switches, UserRow, UserState, Write,
 };
 use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, UserId};
+use crate::limits;
 use crate::server::rows::{Rows, RowsMaker};
 use crate::server::translate::wire;
 use crate::store::engine::Op;
@@ -28,6 +29,10 @@ use crate::wire::WireError;
 
 /// Bytes that a write takes in a frame beside a body, at the most in all but rare cases; for closing batches in time.
 const WRITE_BYTES: usize = 128;
+
+// A batch of commands that write many small rows each (recalls, mentions) is closed by what its rows weigh.
+const _: () =
+    assert!(limits::BATCH_BYTES_MAX / WRITE_BYTES * limits::OVERLAY_ROW_BYTES * 2 < limits::OVERLAY_BYTES_MAX);
 
 /// What a batch becomes.
 pub(crate) struct Kept {
