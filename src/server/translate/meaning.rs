@@ -26,5 +26,6 @@ pub(crate) fn understand(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option
         | ItemContent::Unmuted(_)
         | ItemContent::BanLifted(_) => Border::None,
     };
-    Ok(Some(Meaning { author: item.author, border }))
+    let sent = item.content.act().is_some();
+    Ok(Some(Meaning { author: item.author, border, sent }))
 }

@@ -30,6 +30,8 @@ pub struct Meaning {
     pub author: UserId,
     /// What it says of a stay.
     pub border: Border,
+    /// Whether its author sent it; else the server itself tells of something.
+    pub sent: bool,
 }
 
 /// Understands a row as a server would that starts on it: none where it is no item, an error in words where the

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::ids::{ClientSeq, DeviceId};
 use crate::store::engine::EngineError;
 use crate::store::keys;
-use crate::store::records::{SendRecord, SendWindowRecord, message_flag};
+use crate::store::records::{SendRecord, SendWindowRecord};
 use crate::store::tree::Tree;
 use crate::store::verify::rows::Rows;
 
@@ -50,8 +50,7 @@ impl Rows<'_, '_> {
             return Ok(());
         }
         let item = self.item(group, msgid)?;
-        let is_it =
-            item.is_some_and(|(item, meaning)| meaning.author == user && item.flags & message_flag::CONTENT != 0);
+        let is_it = item.is_some_and(|(_, meaning)| meaning.author == user && meaning.sent);
         if !is_it {
             self.report.rows(format!("{name} became {group} {msgid}, which is no message of {user}"));
         }

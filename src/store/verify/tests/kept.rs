@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::disk::real::RealDisk;
+use crate::store::records::message_flag;
 
 #[test]
 fn the_log_of_the_folder_kept_from_version_1_is_clean() {
@@ -17,8 +18,11 @@ fn the_log_of_the_folder_kept_from_version_1_is_clean() {
     // Its items are those of the wire; who wrote them stands in their fifth byte.
     options.understand = Box::new(|tree, _, value| {
         let record = MessageRecord::decode(value).ok().filter(|_| tree == Tree::Messages);
-        let author = record.map(|record| crate::ids::UserId::new(record.item[4].into()));
-        Ok(author.map(|author| Meaning { author, border: Border::None }))
+        Ok(record.map(|record| Meaning {
+            author: crate::ids::UserId::new(record.item[4].into()),
+            border: Border::None,
+            sent: record.flags & message_flag::CONTENT != 0,
+        }))
     });
     let mut said = Vec::new();
     let disk: SharedDisk = Arc::new(RealDisk);

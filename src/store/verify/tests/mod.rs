@@ -59,12 +59,13 @@ fn understand(tree: Tree, _: &[u8], value: &Bytes) -> Result<Option<Meaning>, St
     let record = MessageRecord::decode(value).map_err(|error| error.to_string())?;
     let [author, border, user] = record.item[..] else { return Err("no item".to_owned()) };
     let user = crate::ids::UserId::new(user.into());
+    let sent = border == 0;
     let border = match border {
         1 => Border::Join(user),
         2 => Border::Leave(user),
         _ => Border::None,
     };
-    Ok(Some(Meaning { author: crate::ids::UserId::new(author.into()), border }))
+    Ok(Some(Meaning { author: crate::ids::UserId::new(author.into()), border, sent }))
 }
 
 fn options(index: Arc<dyn Index>) -> Options {
