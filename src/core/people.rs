@@ -71,6 +71,8 @@ pub struct Switches(pub u8);
 impl Switches {
     /// Nobody adds this user to a group.
     pub const NOT_ADDED: u8 = 1;
+    /// Nobody is told what this user has received and read.
+    pub const RECEIPTS_OFF: u8 = 4;
     /// Every switch that a user may set.
     pub const KNOWN: u8 = Switches::NOT_ADDED;
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::core::rows::UserRow;
+use crate::core::people::{Switches, UserRow};
 use crate::ids::{GroupId, MessageId, UserId};
 use crate::limits::{
     LIST_ROWS_MAX, RECEIPT_GROUPS_MAX, RECEIPT_GROUPS_WAITING_MAX, RECEIPTS_KNOWN_MAX, RECEIPTS_LOOKED_MAX,
@@ -95,8 +95,8 @@ impl Asked {
 }
 
 /// Whether a user lets others know how far they have come.
-fn tells(_user: &UserRow) -> bool {
-    true
+fn tells(user: &UserRow) -> bool {
+    !user.switches.is_on(Switches::RECEIPTS_OFF)
 }
 
 fn author(snapshot: &Snapshot, group: GroupId, msgid: MessageId) -> Result<UserId, Failed> {
