@@ -1,12 +1,13 @@
-//! `gaggle user`: what one wants to be called; and for operators: shuts users out, lets them in again, deletes them.
+//! `gaggle user`: what one wants to be called and lets others know; and for operators: shuts users out, lets them in
+//! again, deletes them.
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::visible;
-use crate::client::Client;
+use crate::client::{Client, ToldTo};
 
 /// What can be done to users.
 #[derive(Debug, Clone, Subcommand)]
@@ -21,6 +22,27 @@ letters, signs and symbols, and blanks between them. Nobody is told of a change.
     Name {
         /// What: at most 128 bytes
         text: String,
+    },
+    /// Say who is told that you are there, and that you type, or show it
+    #[command(after_long_help = "\
+Without a word it prints what is set: everyone (who is in a group with you), or nobody. It is for all your devices.
+
+  gaggle user presence
+  gaggle user presence nobody")]
+    Presence {
+        /// Who
+        who: Option<WhoArg>,
+    },
+    /// Say who is told what you have received and read, or show it
+    #[command(after_long_help = "\
+Without a word it prints what is set: everyone (who may see the message), or nobody. It is for all your devices; among \
+them what you have read is always told.
+
+  gaggle user receipts
+  gaggle user receipts nobody")]
+    Receipts {
+        /// Who
+        who: Option<WhoArg>,
     },
     /// Shut a user out until they are reactivated: all their connections close within 2 seconds
     #[command(after_long_help = "\
@@ -72,6 +94,20 @@ struct DoneJson<'a> {
     handle: &'a str,
 }
 
+/// Who is told something of you.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WhoArg {
+    /// Those who are in a group with you
+    Everyone,
+    /// No one
+    Nobody,
+}
+
+#[derive(Debug, Serialize)]
+struct ToldJson {
+    told_to: &'static str,
+}
+
 #[derive(Debug, Serialize)]
 struct NamedJson<'a> {
     name: &'a str,
@@ -85,6 +121,18 @@ pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliEr
     let client = context.anyone().await?;
     let (handle, words) = match command {
         UserCommand::Name { text } => return name(context, &client, text).await,
+        UserCommand::Presence { who } => {
+            if let Some(who) = who {
+                client.set_presence(ToldTo::from(*who)).await?;
+            }
+            return told(context, client.presence().await?);
+        }
+        UserCommand::Receipts { who } => {
+            if let Some(who) = who {
+                client.set_receipts(ToldTo::from(*who)).await?;
+            }
+            return told(context, client.receipts_told_to().await?);
+        }
         UserCommand::Deactivate { handle } => {
             client.deactivate_user(handle).await?;
             (handle, "is shut out; gaggle user reactivate lets them in again")
@@ -104,6 +152,24 @@ pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliEr
     };
     context.output.record("", &DoneJson { handle })?;
     context.output.words(&format!("{} {words}", visible::name(handle)));
+    Ok(Exit::Done)
+}
+
+impl From<WhoArg> for ToldTo {
+    fn from(who: WhoArg) -> ToldTo {
+        match who {
+            WhoArg::Everyone => ToldTo::Everyone,
+            WhoArg::Nobody => ToldTo::Nobody,
+        }
+    }
+}
+
+fn told(context: &Context, told_to: ToldTo) -> Result<Exit, CliError> {
+    let told_to = match told_to {
+        ToldTo::Everyone => "everyone",
+        ToldTo::Nobody => "nobody",
+    };
+    context.output.record(told_to, &ToldJson { told_to })?;
     Ok(Exit::Done)
 }
 

@@ -10,7 +10,7 @@ use crate::cli::visible;
 /// Examples, after the options.
 pub const HELP: &str = "\
 It prints one line a member who is there now: user, handle, and what they want to be called. Somebody is there while one \
-of their devices listens (gaggle tail). What it says may have changed a moment later.
+of their devices listens (gaggle tail), unless they keep it to themselves (gaggle user presence nobody). What it says may have changed a moment later.
 
   gaggle who team";
 

@@ -127,9 +127,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn set_added_by(&self, added_by: AddedBy) -> Result<(), RequestError> {
-        let on = added_by == AddedBy::Nobody;
-        let question = frame::SetSwitch { switch: NOT_ADDED, on, extensions: none() };
-        self.call::<_, frame::Done>(Effect::Reads, &question).await.map(|_| ())
+        self.set_switch(NOT_ADDED, added_by == AddedBy::Nobody).await
     }
 
     /// Who adds one to groups.
@@ -137,11 +135,21 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn added_by(&self) -> Result<AddedBy, RequestError> {
+        Ok(if self.switches().await? & NOT_ADDED != 0 { AddedBy::Nobody } else { AddedBy::Everyone })
+    }
+
+    /// Turns switches of one's own on or off.
+    pub(super) async fn set_switch(&self, switch: u8, on: bool) -> Result<(), RequestError> {
+        let question = frame::SetSwitch { switch, on, extensions: none() };
+        self.call::<_, frame::Done>(Effect::Reads, &question).await.map(|_| ())
+    }
+
+    /// One's own switches.
+    pub(super) async fn switches(&self) -> Result<u8, RequestError> {
         let user = self.connected().await?.user;
         let list: frame::UserList = self.look(&frame::Names { users: vec![user], extensions: none() }).await?;
         let own = list.rows.0.into_iter().find(|row| row.user == user);
-        let switches = own.and_then(|row| byte(&row.extensions, user_info::SWITCHES)).unwrap_or(0);
-        Ok(if switches & NOT_ADDED != 0 { AddedBy::Nobody } else { AddedBy::Everyone })
+        Ok(own.and_then(|row| byte(&row.extensions, user_info::SWITCHES)).unwrap_or(0))
     }
 
     async fn change<Q: Frame>(&self, question: &Q) -> Result<MessageId, RequestError> {

@@ -136,6 +136,7 @@ pub use error::{ConnectError, EnrolError, Failure, ListenError, OutboxError, Pro
 pub use event::{Event, Received, Subscription};
 pub use handle::{Client, Listener};
 pub use options::ClientOptions;
+pub use people::ToldTo;
 pub use profile::Profile;
 pub use say::Say;
 pub use talk::{Changes, ConversationInfo, Preview, ReadMark, Receipt, Receipts};

@@ -8,6 +8,19 @@ use crate::ids::{GroupId, UserId};
 use crate::limits::LIST_ROWS_MAX;
 use crate::wire::frame;
 
+/// Switches of a user, as the wire has them.
+const PRESENCE_OFF: u8 = 2;
+const RECEIPTS_OFF: u8 = 4;
+
+/// Who is told something of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ToldTo {
+    /// Those who are in a group with one.
+    Everyone,
+    /// No one.
+    Nobody,
+}
+
 impl Client {
     /// Says what one wants to be called, in lists beside the handle; an empty name: by the handle alone.
     ///
@@ -18,6 +31,42 @@ impl Client {
         self.call::<_, frame::Done>(Effect::Reads, &question).await.map(|_| ())
     }
 
+    /// Says who is told that one is there, and that one types.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn set_presence(&self, told_to: ToldTo) -> Result<(), RequestError> {
+        self.set_switch(PRESENCE_OFF, told_to == ToldTo::Nobody).await
+    }
+
+    /// Who is told that one is there.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn presence(&self) -> Result<ToldTo, RequestError> {
+        self.told_to(PRESENCE_OFF).await
+    }
+
+    /// Says who is told what one has received and read.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn set_receipts(&self, told_to: ToldTo) -> Result<(), RequestError> {
+        self.set_switch(RECEIPTS_OFF, told_to == ToldTo::Nobody).await
+    }
+
+    /// Who is told what one has received and read.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn receipts_told_to(&self) -> Result<ToldTo, RequestError> {
+        self.told_to(RECEIPTS_OFF).await
+    }
+
+    async fn told_to(&self, switch: u8) -> Result<ToldTo, RequestError> {
+        Ok(if self.switches().await? & switch != 0 { ToldTo::Nobody } else { ToldTo::Everyone })
+    }
+
     /// Lets those know who are in a group with one and listen that one is writing. It is not repeated, may be lost, is
     /// told once a second at most, and does nothing where there is no connection: call it while somebody types.
     pub fn typing(&self, group: GroupId) {
@@ -26,7 +75,7 @@ impl Client {
         }
     }
 
-    /// Who of a group is there now: has a device that listens.
+    /// Who of a group is there now: has a device that listens, and does not keep it to themselves.
     ///
     /// # Errors
     /// See [`RequestError`].

@@ -33,6 +33,8 @@ pub enum Event {
     DeviceRevoked(DeviceId),
     /// A user was deactivated: close the connections of all their devices.
     UserShutOut(UserId),
+    /// A user has switched something: what others may know of them is another.
+    Switched(UserId),
     /// Read marks of a user moved: tell the other devices.
     ReadMarks {
         /// Whose.

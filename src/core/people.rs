@@ -71,10 +71,12 @@ pub struct Switches(pub u8);
 impl Switches {
     /// Nobody adds this user to a group.
     pub const NOT_ADDED: u8 = 1;
+    /// Nobody is told that this user is there or types.
+    pub const PRESENCE_OFF: u8 = 2;
     /// Nobody is told what this user has received and read.
     pub const RECEIPTS_OFF: u8 = 4;
     /// Every switch that a user may set.
-    pub const KNOWN: u8 = Switches::NOT_ADDED;
+    pub const KNOWN: u8 = Switches::NOT_ADDED | Switches::PRESENCE_OFF | Switches::RECEIPTS_OFF;
 
     /// Whether a switch is on.
     #[must_use]

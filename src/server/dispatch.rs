@@ -15,7 +15,7 @@ use crate::limits::READ_MARKS_TOLD_MAX;
 use crate::server::receipts;
 use crate::server::session::Session;
 use crate::server::writer::{Batch, Told};
-use crate::server::{ServeError, Shared};
+use crate::server::{ServeError, Shared, presence};
 use crate::wire::code::Code;
 use crate::wire::frame::{DeviceNotice, Extensions, MembershipNotice, ReadMarkNotice};
 
@@ -119,6 +119,7 @@ fn tell(shared: &Shared, event: Event) {
                 session.close(Code::Deactivated);
             }
         }
+        Event::Switched(user) => presence::settle(shared, user),
         Event::ReadMarks { user, by, entries } => {
             shared.moved.note(user, entries.iter().map(|(group, _)| *group));
             read_marks(shared, user, by, &entries);

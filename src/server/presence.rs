@@ -13,7 +13,7 @@ use quinn::Connection;
 
 use crate::clock;
 use crate::core::authorise::Verb;
-use crate::core::rows::MemberRow;
+use crate::core::rows::{MemberRow, Switches};
 use crate::core::tables::Tables;
 use crate::ids::{GroupId, UserId};
 use crate::limits::{DATAGRAM_TOLD_MAX, PRESENCE_GRACE_MS, PRESENCE_GROUPS_MAX, TYPING_PAUSE_MS};
@@ -64,7 +64,7 @@ impl Presence {
 
 /// Whether others may know that a user is there.
 pub(crate) fn shows(tables: &Tables, user: UserId) -> bool {
-    tables.user(user).is_some_and(|row| row.is_active())
+    tables.user(user).is_some_and(|row| row.is_active() && !row.switches.is_on(Switches::PRESENCE_OFF))
 }
 
 /// Tells whether somebody is there, where that is news.

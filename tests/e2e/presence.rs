@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gaggle::client::{Event, History};
+use gaggle::client::{Event, History, ToldTo};
 use gaggle::ids::GroupId;
 use gaggle::wire::code::Code;
 use gaggle::wire::codec;
@@ -134,4 +134,37 @@ async fn a_datagram_that_is_no_frame_ends_its_connection_and_what_is_unknown_or_
         assert_eq!(soon("the end", closed).await, Some(Code::Malformed));
     }
     assert!(scene.send().await > 0, "the others are served on");
+}
+
+/// The switch: nothing of it is told to anybody, from the moment that it is turned.
+#[tokio::test]
+async fn who_keeps_presence_to_themselves_is_gone_to_all_others_and_types_for_nobody() {
+    let site = Site::start().await;
+    let ada = site.operator("ada").await;
+    let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
+    let bob = site.join(&ada, "bob", Some(group)).await;
+    let (mut adas, _bobs) = (connected_tail(&ada).await, connected_tail(&bob).await);
+    let (a, user) = (ada.account.user, bob.account.user);
+    assert_eq!(bob.client.presence().await.unwrap(), ToldTo::Everyone);
+    // Each note may be lost; both hardly ever are.
+    loop {
+        bob.client.set_presence(ToldTo::Nobody).await.unwrap();
+        assert_eq!(bob.client.presence().await.unwrap(), ToldTo::Nobody);
+        assert_eq!(ada.client.online(group).await.unwrap(), [a]);
+        let went = told(&mut adas, &Event::Presence { user, online: false }).await;
+        bob.client.typing(group);
+        bob.client.set_presence(ToldTo::Everyone).await.unwrap();
+        let came = told(&mut adas, &Event::Presence { user, online: true }).await;
+        assert_eq!(ada.client.online(group).await.unwrap(), [a, user]);
+        assert!(adas.events.iter().all(|event| !matches!(event, Event::Typing { .. })));
+        if came.and(went).is_some() {
+            break;
+        }
+    }
+    bob.client.set_receipts(ToldTo::Nobody).await.unwrap();
+    let set = (bob.client.presence().await.unwrap(), bob.client.receipts_told_to().await.unwrap());
+    assert_eq!(set, (ToldTo::Everyone, ToldTo::Nobody));
+    let msgid = ada.send(group, "who has read this?").await;
+    let told = ada.client.receipts(group, msgid).await.unwrap();
+    assert_eq!((told.members, told.silent, told.users.len()), (0, 1, 0), "only that somebody does not say");
 }

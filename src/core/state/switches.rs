@@ -1,7 +1,7 @@
 //! What users switch for themselves.
 
 use crate::core::authorise::Verb;
-use crate::core::command::{Answer, Refusal};
+use crate::core::command::{Answer, Event, Refusal};
 use crate::core::rows::{Switches, UserRow, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::ids::DeviceId;
@@ -18,6 +18,7 @@ impl Decision<'_> {
         let switches = if on { row.switches.with(switch) } else { row.switches.without(switch) };
         if switches != row.switches {
             self.put(Write::User(user, UserRow { switches, ..row }));
+            self.events.push(Event::Switched(user));
         }
         Ok(Answer::Done(None))
     }

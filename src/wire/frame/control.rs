@@ -196,7 +196,8 @@ frames! {
     }
     /// Turns switches of the caller's user on or off. Answered by [`Done`].
     55 SetSwitch {
-        /// Which, as bits: 1 nobody adds this user to a group.
+        /// Which, as bits: 1 nobody adds this user to a group, 2 nobody is told that they are there or type, 4 nobody is
+        /// told what they have received and read.
         switch: u8,
         /// Whether it is on.
         on: bool,

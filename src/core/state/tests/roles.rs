@@ -1,6 +1,7 @@
 //! Roles, muting, bans, topics and the switch against being added.
 
 use super::*;
+use crate::core::command::Event;
 use crate::core::rows::{MemberRow, Role, Switches};
 
 fn trio() -> (World, [DeviceId; 3], GroupId) {
@@ -226,6 +227,9 @@ fn nobody_adds_a_user_who_has_switched_that_off() {
     let switch = |switch, on| Command::SetSwitch { by: bob, switch, on };
     assert_eq!(world.answer(switch(Switches::NOT_ADDED, true)), Answer::Done(None));
     assert!(world.run(switch(Switches::NOT_ADDED, true)).writes.is_empty());
+    let applied = world.run(switch(Switches::PRESENCE_OFF | Switches::RECEIPTS_OFF, true));
+    assert_eq!(applied.events, [Event::Switched(world.user_of(bob))]);
+    assert_eq!(world.tables.user(world.user_of(bob)).unwrap().switches, Switches(Switches::KNOWN));
     assert_eq!(refused(world.add(anna, group, "bob")), Refusal::NotAddable);
     assert_eq!(refused(world.answer(switch(0, true))), Refusal::Unsupported);
     assert_eq!(refused(world.answer(switch(0x80, true))), Refusal::Unsupported);
