@@ -90,8 +90,12 @@
 //!   takes no longer the longer the history is; damage deep in an old segment is told by `gaggle verify` and by every
 //!   rebuild, which read all of it before they give anything up. What no start can notice after an unclean stop: the
 //!   loss, by damage, of the log's whole end behind the last recorded flush.
-//! - **The log grows without end** in this version: nothing is ever removed from it. The index gives back what is
-//!   removed from it.
+//! - **The log is condensed behind the writer.** A sealed segment is compressed at once, and when the log has grown by a
+//!   quarter all sealed ones are gone over, and written anew without what is dead ([`store::log::Condenser`]). What is dead
+//!   is told by the log alone, a part of the keys at a time, never by the index, which may be wrong. So the log stays within
+//!   a quarter of what is live in it, and each byte written costs about four read; a segment of which everything is dead
+//!   leaves a file of a hundred bytes. A wiped body is gone after an hour: what was wiped before a start is not known at
+//!   the next one, so each start goes over the log as if something had been.
 //! - **One copy of the resident rows.** [`core::state::State`] holds only what the batch under way changes, over the
 //!   committed [`core::tables::Tables`], which readers share. A batch that fails is dropped by forgetting that; and the
 //!   writer takes the write lock only to publish.

@@ -234,6 +234,13 @@ pub const INDEX_HELD_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Largest frame of the commit log: a full batch, its rows and their keys.
 pub const LOG_FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// A body that was wiped is gone from the log an hour later at the most: it waits so long for others, in ms, and the rest is
+/// for the reading and writing.
+pub const WIPE_WAIT_MS: u64 = 15 * 60 * 1_000;
+/// Keys that are told apart at once while the log is condensed, some 40 bytes of memory each: with a bit for each operation
+/// of the log, and a segment or two, that is all that it takes.
+pub const CONDENSE_KEYS_MAX: usize = 400_000;
+
 /// Bytes of disk that opening the store may take: the metadata of the index written anew, and the end of the log.
 pub const OPEN_ROOM_BYTES: u64 = 8 * 1024 * 1024;
 /// Bytes of disk that a checkpoint of the index may take beyond what was applied since the last one.

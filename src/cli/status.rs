@@ -10,7 +10,8 @@ use crate::client::{Account, Status};
 /// Examples, after the options.
 pub const HELP: &str = "\
 It prints one line a figure: who this profile is and how many messages it has still to send, for which no connection is \
-needed; then the server's version, uptime, users, groups, devices, connections, items and the size of its log.
+needed; then the server's version, uptime, users, groups, devices, connections, items, the sizes of its log and its index, and, \
+once that was counted, of what is live in them.
 
   gaggle status
   gaggle --operator status";
@@ -36,6 +37,8 @@ struct ServerJson<'a> {
     items: u64,
     durable_lsn: u64,
     log_bytes: u64,
+    index_bytes: u64,
+    live_bytes: Option<u64>,
 }
 
 /// Prints both.
@@ -84,9 +87,16 @@ fn print_server(context: &Context, status: &Status) -> Result<Exit, CliError> {
         items: status.items,
         durable_lsn: status.durable_lsn,
         log_bytes: status.log_bytes,
+        index_bytes: status.index_bytes,
+        live_bytes: (status.live_bytes > 0).then_some(status.live_bytes),
+    };
+    let multiple = (status.log_bytes + status.index_bytes) as f64 / status.live_bytes as f64;
+    let live = match status.live_bytes {
+        0 => String::new(),
+        live => format!("\nlive         {live} bytes; log and index are {multiple:.1} times that"),
     };
     let text = format!(
-        "version      {}\nuptime       {}\nusers        {}\ngroups       {}\ndevices      {}\nconnections  {}\nitems        {}\nlog          {} bytes, {} frames",
+        "version      {}\nuptime       {}\nusers        {}\ngroups       {}\ndevices      {}\nconnections  {}\nitems        {}\nlog          {} bytes, {} frames\nindex        {} bytes{}",
         visible::name(&status.version),
         when::span(status.uptime_ms),
         status.users,
@@ -96,6 +106,8 @@ fn print_server(context: &Context, status: &Status) -> Result<Exit, CliError> {
         status.items,
         status.log_bytes,
         status.durable_lsn,
+        status.index_bytes,
+        live,
     );
     context.output.record(&text, &json)?;
     Ok(Exit::Done)

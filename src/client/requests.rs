@@ -330,6 +330,7 @@ impl Client {
     /// See [`RequestError`].
     pub async fn status(&self) -> Result<Status, RequestError> {
         let info: frame::StatusInfo = self.call(Effect::Reads, &frame::Status { extensions: none() }).await?;
+        let (index_bytes, live_bytes) = info.sizes();
         Ok(Status {
             version: info.version,
             uptime_ms: info.uptime_ms,
@@ -340,6 +341,8 @@ impl Client {
             items: info.items,
             durable_lsn: info.durable_lsn,
             log_bytes: info.log_bytes,
+            index_bytes,
+            live_bytes,
         })
     }
 }

@@ -422,6 +422,10 @@ pub struct Status {
     pub durable_lsn: u64,
     /// Bytes of the commit log on disk.
     pub log_bytes: u64,
+    /// Bytes of the index on disk; zero where the server doesn't say.
+    pub index_bytes: u64,
+    /// Bytes of everything that is there, as it was put into the log; zero until the server has counted it.
+    pub live_bytes: u64,
 }
 
 /// A page of a group's items.

@@ -1,4 +1,5 @@
-//! What goes on beside the writer: the next segment is made ahead, and durable frames are applied to the index.
+//! What goes on beside the writer: the next segment is made ahead, durable frames are applied to the index, and sealed
+//! segments are condensed.
 //!
 //! [`Threads`] is how a server does it. Behind a trait, so that a test, and whoever schedules every step of a server, can
 //! do the same work when it is told to (`byhand`): beside threads nobody can say which of two meets a fault first.
@@ -8,8 +9,17 @@ use std::sync::Arc;
 
 use crate::server::applier::Frames;
 use crate::server::applying::{Applying, End};
+use crate::server::condensing::Condensing;
 use crate::server::preparing::Preparing;
-use crate::store::log::{Frame, Preparer};
+use crate::store::log::{Condenser, Frame, Preparer};
+
+/// What works on a log beside its writer.
+pub(crate) struct OnLog {
+    /// Makes the next segment.
+    pub(crate) preparer: Preparer,
+    /// Condenses those that are sealed.
+    pub(crate) condenser: Condenser,
+}
 
 /// How what goes on beside the writer is done.
 pub(crate) trait Beside: Send + Sync {
@@ -17,7 +27,7 @@ pub(crate) trait Beside: Send + Sync {
     ///
     /// # Errors
     /// Where a thread does not start.
-    fn begin(&self, preparer: Preparer, applying: Applying, bytes_max: usize) -> io::Result<Box<dyn Begun>>;
+    fn begin(&self, log: OnLog, applying: Applying, bytes_max: usize) -> io::Result<Box<dyn Begun>>;
 }
 
 /// The writer's end of it.
@@ -34,14 +44,16 @@ pub(crate) struct Threads;
 
 struct Running {
     preparing: Preparing,
+    condensing: Condensing,
     frames: Frames,
 }
 
 impl Beside for Threads {
-    fn begin(&self, preparer: Preparer, applying: Applying, bytes_max: usize) -> io::Result<Box<dyn Begun>> {
-        let preparing = Preparing::start(preparer)?;
+    fn begin(&self, log: OnLog, applying: Applying, bytes_max: usize) -> io::Result<Box<dyn Begun>> {
+        let preparing = Preparing::start(log.preparer)?;
+        let condensing = Condensing::start(log.condenser)?;
         let frames = Frames::start(applying, bytes_max)?;
-        Ok(Box::new(Running { preparing, frames }))
+        Ok(Box::new(Running { preparing, condensing, frames }))
     }
 }
 
@@ -52,6 +64,7 @@ impl Begun for Running {
 
     fn finish(self: Box<Self>, end: End) {
         self.preparing.finish();
+        self.condensing.finish();
         self.frames.finish(end);
     }
 }

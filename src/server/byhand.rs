@@ -11,17 +11,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::clock;
 use crate::ids::Lsn;
 use crate::server::applying::{Applying, End, is_full, weight};
-use crate::server::beside::{Begun, Beside};
+use crate::server::beside::{Begun, Beside, OnLog};
 use crate::store::StoreError;
 use crate::store::applier::{ApplyError, Due};
-use crate::store::log::{Frame, Preparer};
+use crate::store::log::Frame;
 
 /// The work beside one writer. A clone is another handle on the same work.
 #[derive(Clone, Default)]
 pub(crate) struct ByHand(Arc<Mutex<Option<Hand>>>);
 
 struct Hand {
-    preparer: Preparer,
+    log: OnLog,
     /// None after a failure: the index is in doubt then.
     applying: Option<Applying>,
     /// What became due by the frame applied last, to be done before the next one.
@@ -124,7 +124,7 @@ impl ByHand {
 
     /// Whether the next segment is not made yet.
     pub(crate) fn wants_segment(&self) -> bool {
-        self.hand().as_ref().is_some_and(|hand| hand.preparer.wait(std::time::Duration::ZERO))
+        self.hand().as_ref().is_some_and(|hand| hand.log.preparer.wait(std::time::Duration::ZERO))
     }
 
     /// Makes the next segment, where it is not made yet.
@@ -132,14 +132,29 @@ impl ByHand {
     /// # Errors
     /// Where the disk refuses; it may be tried again.
     pub(crate) fn prepare(&self) -> Result<bool, StoreError> {
-        self.hand().as_ref().map_or(Ok(false), |hand| hand.preparer.prepare())
+        self.hand().as_ref().map_or(Ok(false), |hand| hand.log.preparer.prepare())
+    }
+
+    /// Whether there is something of the log to condense.
+    #[cfg(feature = "proof")]
+    pub(crate) fn wants_condensing(&self) -> bool {
+        self.hand().as_ref().is_some_and(|hand| hand.log.condenser.is_due())
+    }
+
+    /// Takes a step of condensing.
+    ///
+    /// # Errors
+    /// Where the disk refuses; it may be tried again.
+    #[cfg(feature = "proof")]
+    pub(crate) fn condense(&self) -> Result<bool, StoreError> {
+        self.hand().as_mut().map_or(Ok(false), |hand| hand.log.condenser.step())
     }
 }
 
 impl Beside for ByHand {
-    fn begin(&self, preparer: Preparer, applying: Applying, bytes_max: usize) -> io::Result<Box<dyn Begun>> {
+    fn begin(&self, log: OnLog, applying: Applying, bytes_max: usize) -> io::Result<Box<dyn Begun>> {
         let frames = VecDeque::new();
-        let hand = Hand { preparer, applying: Some(applying), due: Due::Nothing, frames, bytes: 0, bytes_max };
+        let hand = Hand { log, applying: Some(applying), due: Due::Nothing, frames, bytes: 0, bytes_max };
         *self.hand() = Some(hand);
         Ok(Box::new(self.clone()))
     }
@@ -197,7 +212,10 @@ mod tests {
         let room = Arc::new(Room::new(shared, "/data".into()));
         let applying = Applying::new(applier, Overlay::new(), &room, &Watchdog::by_hand());
         let by_hand = ByHand::default();
-        let begun = by_hand.begin(store.log.preparer(), applying, 2 * weight(&frame(1))).unwrap();
+        let condenser = store.log.condenser(Box::new(|| Lsn::MAX));
+        let begun = by_hand
+            .begin(OnLog { preparer: store.log.preparer(), condenser }, applying, 2 * weight(&frame(1)))
+            .unwrap();
         (disk, engine, by_hand, begun)
     }
 

@@ -20,6 +20,7 @@ pub mod auth;
 mod beside;
 #[cfg(feature = "proof")]
 mod byhand;
+mod condensing;
 mod connection;
 mod control;
 mod conversations;

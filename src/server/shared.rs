@@ -1,8 +1,8 @@
 //! What all tasks of a server share.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -21,6 +21,7 @@ use crate::server::receipts::Moved;
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Reply};
 use crate::server::view::View;
+use crate::store::log::Figures;
 use crate::wire::frame::{Extensions, StatusInfo};
 use crate::wire::link::{InviteCode, Link, Pin};
 
@@ -50,8 +51,8 @@ pub(crate) struct Shared {
     pub(crate) advertise: String,
     /// The store's epoch.
     pub(crate) epoch: Epoch,
-    /// Bytes of the log on disk, told by the writer.
-    pub(crate) log_bytes: Arc<AtomicU64>,
+    /// How large the log is.
+    pub(crate) log: Arc<Mutex<Figures>>,
     /// For the first invite's file.
     pub(crate) disk: SharedDisk,
     /// The folder of the keys.
@@ -83,6 +84,7 @@ impl Shared {
     /// How the server is.
     pub(crate) fn status(&self) -> StatusInfo {
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let view = self.view.read();
         let counts = view.tables.counts();
         StatusInfo {
@@ -94,9 +96,10 @@ impl Shared {
             connections: count(self.admission.connections()),
             items: counts.items,
             durable_lsn: view.durable.value(),
-            log_bytes: self.log_bytes.load(Ordering::Relaxed),
+            log_bytes: log.disk_bytes(),
             extensions: Extensions::default(),
         }
+        .with_sizes(view.engine.disk_bytes(), log.live_bytes())
     }
 
     /// The first invite opens nothing any more: its file goes too.

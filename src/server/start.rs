@@ -168,10 +168,9 @@ impl Server {
         let open = Open::start(store.log, applier, &view, &watchdog, &room, &place).map_err(ServeError::Thread)?;
         let (commands, received) = Commands::new();
         let (told, batches) = mpsc::channel(limits::BATCHES_QUEUED_MAX);
-        let log_bytes = Arc::new(AtomicU64::new(0));
         let state = State::new(config.members);
-        let writer =
-            Writer::new(state, open, place, Arc::clone(&view), room, Arc::clone(&watchdog), Arc::clone(&log_bytes));
+        let writer = Writer::new(state, open, place, Arc::clone(&view), room, Arc::clone(&watchdog));
+        let writer_log = writer.figures();
         let (alive, threads_end) = mpsc::channel(1);
         let (readers, mut threads) = Readers::start(&view, &watchdog, &alive).map_err(ServeError::Thread)?;
         threads.push(thread("writer", alive, move || writing::run(writer, &received, &told))?);
@@ -195,7 +194,7 @@ impl Server {
             pin: identity.pin(),
             advertise,
             epoch: store.epoch,
-            log_bytes,
+            log: writer_log,
             disk,
             certs: config.certs,
             started: clock::monotonic(),

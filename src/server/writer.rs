@@ -6,8 +6,7 @@
 //! before anything else is decided.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
@@ -16,12 +15,12 @@ use crate::clock;
 use crate::core::command::{Answer, Command, Event, Storage};
 use crate::core::rows::Write;
 use crate::core::state::State;
-use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId};
+use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId};
 use crate::limits;
 use crate::proof::{self, Wrong};
 use crate::server::applying::{Applying, End};
 use crate::server::attaching;
-use crate::server::beside::Begun;
+use crate::server::beside::{Begun, OnLog};
 use crate::server::opening::{Found, OpenError, Place};
 use crate::server::request::{Outcome, Recipient, Reply, Request};
 use crate::server::room::Room;
@@ -31,9 +30,12 @@ use crate::server::translate::{self, KeptError};
 use crate::server::view::View;
 use crate::server::watchdog::{Watchdog, Work};
 use crate::store::applier::Applier;
-use crate::store::log::{Frame, LogWriter};
+use crate::store::log::{Figures, Frame, LogWriter};
 use crate::store::{StoreError, StoreErrorClass};
 use crate::wire::code::Code;
+
+/// How long a body that was wiped waits for others, so that one reading of the log takes out all of them.
+const WIPE_WAIT: Duration = Duration::from_millis(limits::WIPE_WAIT_MS);
 
 /// A durable batch, for the dispatcher.
 pub(crate) struct Batch {
@@ -100,8 +102,13 @@ impl Open {
         room: &Arc<Room>,
         place: &Place,
     ) -> std::io::Result<Open> {
+        let record = applier.record().clone();
+        // What an index that is never kept begins at after a kill is the beginning.
+        let is_kept = !record.is_none_kept();
+        let limit = move || if is_kept { record.lsn() } else { Lsn::MAX };
+        let on_log = OnLog { preparer: log.preparer(), condenser: log.condenser(Box::new(limit)) };
         let applying = Applying::new(applier, view.read().overlay.clone(), room, watchdog);
-        let beside = place.beside.begin(log.preparer(), applying, place.index.waiting_bytes_max)?;
+        let beside = place.beside.begin(on_log, applying, place.index.waiting_bytes_max)?;
         Ok(Open { log, beside })
     }
 
@@ -120,7 +127,7 @@ pub(crate) struct Writer {
     view: Arc<View>,
     room: Arc<Room>,
     watchdog: Arc<Watchdog>,
-    log_bytes: Arc<AtomicU64>,
+    figures: Arc<Mutex<Figures>>,
     acks: BTreeMap<DeviceId, WaitingAcks>,
     /// When acks were put off, for want of any room.
     acks_put_off_since: Option<Instant>,
@@ -130,6 +137,8 @@ pub(crate) struct Writer {
     events: Vec<Event>,
     writes: Vec<Write>,
     bytes: usize,
+    /// When all that is dead has to go from the log; none while nothing is known that must.
+    wipe_due: Option<Instant>,
     /// What came of appending the batch's frame, until it is settled.
     appended: Option<Result<Appended, WriteError>>,
 }
@@ -149,9 +158,8 @@ impl Writer {
         view: Arc<View>,
         room: Arc<Room>,
         watchdog: Arc<Watchdog>,
-        log_bytes: Arc<AtomicU64>,
     ) -> Writer {
-        log_bytes.store(open.log.disk_bytes(), Ordering::Relaxed);
+        let figures = Arc::new(Mutex::new(open.log.figures()));
         Writer {
             state,
             open: Some(open),
@@ -159,7 +167,7 @@ impl Writer {
             view,
             room,
             watchdog,
-            log_bytes,
+            figures,
             acks: BTreeMap::new(),
             acks_put_off_since: None,
             acks_waiting: 0,
@@ -168,8 +176,15 @@ impl Writer {
             events: Vec::new(),
             writes: Vec::new(),
             bytes: 0,
+            // What was wiped before this start is not known: it goes as if it had been just now.
+            wipe_due: Some(clock::monotonic() + WIPE_WAIT),
             appended: None,
         }
+    }
+
+    /// How large the log is, whichever is open.
+    pub(crate) fn figures(&self) -> Arc<Mutex<Figures>> {
+        Arc::clone(&self.figures)
     }
 
     /// Decides one command, or lets acks wait until the batch is closed.
@@ -201,6 +216,11 @@ impl Writer {
         self.acks_put_off_since.map(|since| since + Duration::from_millis(limits::ACK_RETRY_MS))
     }
 
+    /// When [`Writer::append`] must be called even if nothing comes.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.acks_due().into_iter().chain(self.wipe_due.filter(|_| self.open.is_some())).min()
+    }
+
     /// Whether the index is in doubt, so that the server ends.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.watchdog.doubt.is_raised()
@@ -220,6 +240,7 @@ impl Writer {
             return;
         }
         self.decide_acks(now_ms);
+        self.wipe();
         if !self.writes.is_empty()
             && let Some(open) = self.open.as_mut()
         {
@@ -259,7 +280,19 @@ impl Writer {
     pub(crate) fn has_batch(&self, now: Instant) -> bool {
         let acks = !self.acks.is_empty()
             && (self.room.storage() != Storage::Closed || self.acks_due().is_none_or(|due| due <= now));
-        !self.answers.is_empty() || acks
+        !self.answers.is_empty() || acks || self.open.is_some() && self.wipe_due.is_some_and(|due| due <= now)
+    }
+
+    /// Where it is time, wants the log condensed up to here. A failure is met again by the next frame.
+    fn wipe(&mut self) {
+        if self.wipe_due.is_none_or(|due| due > clock::monotonic()) {
+            return;
+        }
+        self.wipe_due = None;
+        if let Some(Err(failure)) = self.open.as_mut().map(|open| open.log.wipe()) {
+            warn!(error = %failure, "the log could not be prepared for taking out what was wiped; it is tried again");
+            self.wipe_due = Some(clock::monotonic() + WIPE_WAIT);
+        }
     }
 
     /// Tries to open the store anew after a failure; says whether it is open.
@@ -280,6 +313,7 @@ impl Writer {
     fn reopen(&mut self) -> Result<(), ReopenError> {
         let Found { store, tables, applier, .. } = self.place.open(|_| {})?;
         self.view.replace(tables, store.engine, store.durable);
+        *self.figures.lock().unwrap_or_else(PoisonError::into_inner) = store.log.figures();
         self.open = Some(Open::start(store.log, applier, &self.view, &self.watchdog, &self.room, &self.place)?);
         Ok(())
     }
@@ -318,7 +352,9 @@ impl Writer {
             self.view.read().overlay.forget(frame.lsn);
         }
         beside.push(frame);
-        self.log_bytes.store(log.disk_bytes(), Ordering::Relaxed);
+        if self.wipe_due.is_none() && self.writes.iter().any(is_wipe) {
+            self.wipe_due = Some(clock::monotonic() + WIPE_WAIT);
+        }
         Ok(items)
     }
 
@@ -407,6 +443,11 @@ impl Writer {
         self.sends.clear();
         self.bytes = 0;
     }
+}
+
+/// Whether a write takes the body out of an item: no byte of that may stay in the log for long.
+fn is_wipe(write: &Write) -> bool {
+    matches!(write, Write::Changed(item) if item.recalled)
 }
 
 /// Appends what was decided.

@@ -19,7 +19,7 @@ pub(crate) fn run(mut writer: Writer, commands: &Receiver<Request>, told: &mpsc:
     loop {
         match next(&writer, commands) {
             Next::Request(request) => writer.take(*request, clock::now_ms()),
-            Next::AcksDue => {}
+            Next::Due => {}
             Next::Stop => break,
         }
         while !writer.is_full()
@@ -61,18 +61,18 @@ fn reopen(writer: &mut Writer, commands: &Receiver<Request>, told: &mpsc::Sender
 
 enum Next {
     Request(Box<Request>),
-    AcksDue,
+    Due,
     Stop,
 }
 
 fn next(writer: &Writer, commands: &Receiver<Request>) -> Next {
-    let received = match writer.acks_due() {
+    let received = match writer.due() {
         Some(due) => commands.recv_deadline(due),
         None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
     };
     match received {
         Ok(request) => Next::Request(Box::new(request)),
-        Err(RecvTimeoutError::Timeout) => Next::AcksDue,
+        Err(RecvTimeoutError::Timeout) => Next::Due,
         Err(RecvTimeoutError::Disconnected) => Next::Stop,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Bytes in, bytes out: `store` knows trees, keys and records, but not what they mean; `server` translates. Nothing
 //! here is asynchronous, and no thread is started here but to open the index under a watchdog: [`log::LogWriter`],
-//! [`log::Preparer`], [`applier::Applier`] and [`page::read`] are steps that threads elsewhere loop over. [`verify`]
+//! [`log::Preparer`], [`log::Condenser`], [`applier::Applier`] and [`page::read`] are steps that threads elsewhere loop over. [`verify`]
 //! checks a stopped folder whole.
 //!
 //! A data folder holds `FORMAT` (written last when it is made, read first), `LOCK`, `log/`, the segments of the commit

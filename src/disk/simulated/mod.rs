@@ -359,7 +359,10 @@ impl Disk for SimulatedDisk {
         }
         let node = state.names.remove(from);
         let node = node.ok_or_else(|| error("rename", from, ErrorKind::NotFound, "no such file"))?;
-        state.names.insert(to.to_owned(), node);
+        if let Some(replaced) = state.names.insert(to.to_owned(), node) {
+            let length = content(&replaced).len();
+            state.free_bytes = state.free_bytes.saturating_add(size(length));
+        }
         state.changes.push(NameChange::Rename(from.to_owned(), to.to_owned()));
         state.note(|| Operation::Rename(from.to_owned(), to.to_owned()));
         Ok(())

@@ -59,9 +59,9 @@ impl Deciding {
         self.running.is_none() && self.told.is_empty()
     }
 
-    /// When the acks that wait are written even if nothing else is.
+    /// When the writer closes a batch even if nothing comes.
     pub(super) fn due_at(&self) -> Option<std::time::Instant> {
-        self.running.as_ref().and_then(|(writer, _)| writer.acks_due())
+        self.running.as_ref().and_then(|(writer, _)| writer.due())
     }
 
     /// What the dispatcher is told next.

@@ -157,10 +157,9 @@ impl Node {
         let view = Arc::new(View::new(tables, store.engine, store.durable));
         let open = Open::start(store.log, applier, &view, &watchdog, &room, &place).map_err(ServeError::Thread)?;
         let (commands, received) = Commands::new();
-        let log_bytes = Arc::new(AtomicU64::new(0));
         let state = State::new(members);
-        let writer =
-            Writer::new(state, open, place, Arc::clone(&view), room, Arc::clone(&watchdog), Arc::clone(&log_bytes));
+        let writer = Writer::new(state, open, place, Arc::clone(&view), room, Arc::clone(&watchdog));
+        let writer_log = writer.figures();
         let shared = Arc::new(Shared {
             view,
             registry: Registry::default(),
@@ -174,7 +173,7 @@ impl Node {
             pin: Pin([0; limits::KEY_BYTES]),
             advertise: "localhost:4433".to_owned(),
             epoch: store.epoch,
-            log_bytes,
+            log: writer_log,
             disk,
             certs: PathBuf::from("/certs"),
             started: clock::monotonic(),
@@ -214,6 +213,9 @@ impl Node {
         if self.beside.wants_segment() {
             works.push(Work::Prepare);
         }
+        if self.beside.wants_condensing() {
+            works.push(Work::Condense);
+        }
         if self.look_at <= clock::monotonic() {
             works.push(Work::Room);
         }
@@ -246,6 +248,7 @@ impl Node {
             Work::Apply => self.beside.apply(),
             Work::Checkpoint => self.beside.carry_out_due(),
             Work::Prepare => self.prepare(),
+            Work::Condense => self.condense(),
             Work::Room => {
                 let now = clock::monotonic();
                 self.watch.step(now);
@@ -301,6 +304,12 @@ impl Node {
     fn prepare(&self) {
         if let Err(failure) = self.beside.prepare() {
             debug!(error = %failure, "no segment could be made ahead; it is tried again");
+        }
+    }
+
+    fn condense(&self) {
+        if let Err(failure) = self.beside.condense() {
+            debug!(error = %failure, "the log could not be condensed; it is tried again");
         }
     }
 

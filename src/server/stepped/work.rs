@@ -50,6 +50,8 @@ pub enum Work {
     Checkpoint,
     /// The next segment of the log is made.
     Prepare,
+    /// A step of condensing the log is taken.
+    Condense,
     /// The free space is looked at.
     Room,
     /// Commands of the operator that found the writer's queue full go into it.

@@ -65,7 +65,7 @@ fn open_beside(disk: &SimulatedDisk, index: IndexOptions, watchdog: Arc<Watchdog
     let room = Arc::new(Room::new(Arc::new(disk.clone()), PathBuf::from("/data")));
     let open = Open::start(store.log, applier, &view, &watchdog, &room, &place).unwrap();
     let state = State::new(Settings::default());
-    let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::clone(&room), watchdog, Arc::default());
+    let writer = Writer::new(state, open, place, Arc::clone(&view), Arc::clone(&room), watchdog);
     World { disk: disk.clone(), view, room, writer, beside: ByHand::default() }
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::ids::Lsn;
 use crate::store::engine::Op;
 use crate::store::error::StoreError;
 use crate::store::format::StoreId;
+use crate::store::log::condense::{Condenser, Limit, Pins};
 use crate::store::log::frame::{self, Head};
 use crate::store::log::segment::{SEGMENT_HEAD_BYTES, Segment};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -42,18 +44,50 @@ pub struct LogWriter {
     lock: Option<Box<dyn Lock>>,
 }
 
+/// How large a log is.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    ahead: Arc<Ahead>,
+}
+
+impl Figures {
+    /// Bytes that the segments up to the current one take on disk.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.ahead.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the operations that put what is there, when that was counted last; zero where it was not yet.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        self.ahead.live.load(Ordering::Relaxed)
+    }
+}
+
 /// Makes the next segment ahead of need, on whichever thread calls it.
 #[derive(Debug, Clone)]
 pub struct Preparer {
     ahead: Arc<Ahead>,
 }
 
+/// What the writer shares with whoever makes segments ahead of it, and whoever condenses those behind it.
 #[derive(Debug)]
-struct Ahead {
-    disk: SharedDisk,
-    place: Place,
+pub(super) struct Ahead {
+    pub(super) disk: SharedDisk,
+    pub(super) place: Place,
     next: Mutex<Next>,
     changed: Condvar,
+    /// The number of the segment that is written to: those below it are sealed.
+    pub(super) current: AtomicU64,
+    /// Up to where everything is durable.
+    pub(super) synced: AtomicU64,
+    /// Bytes of all segments up to the current one.
+    pub(super) bytes: AtomicU64,
+    /// Up to where all that is dead is to be taken out, to the last byte.
+    pub(super) wish: AtomicU64,
+    /// Bytes of rows that were live when that was counted last; zero before.
+    pub(super) live: AtomicU64,
+    pub(super) pins: Pins,
 }
 
 #[derive(Debug)]
@@ -61,6 +95,18 @@ struct Next {
     ready: VecDeque<Segment>,
     number: u64,
     making: bool,
+}
+
+/// Where a log ends.
+pub(super) struct End {
+    /// The segment that frames are appended to, and from which byte on.
+    pub(super) current: Segment,
+    pub(super) offset: usize,
+    /// The last frame, and whether it is a seal.
+    pub(super) last: Lsn,
+    pub(super) sealed: bool,
+    /// Bytes of all segments up to the current one.
+    pub(super) bytes: u64,
 }
 
 fn wide(bytes: usize) -> u64 {
@@ -137,17 +183,26 @@ impl LogWriter {
     pub(super) fn at_end(
         disk: &SharedDisk,
         place: Place,
-        current: Segment,
-        offset: usize,
+        end: End,
         ready: VecDeque<Segment>,
-        last: Lsn,
-        sealed: bool,
     ) -> Result<LogWriter, StoreError> {
+        let End { current, offset, last, sealed, bytes } = end;
         let file = disk.open(&current.path)?;
         let number = ready.back().map_or(current.number, |segment| segment.number).saturating_add(1);
-        let next = Mutex::new(Next { ready, number, making: false });
+        let ahead = Ahead {
+            disk: Arc::clone(disk),
+            place,
+            next: Mutex::new(Next { ready, number, making: false }),
+            changed: Condvar::new(),
+            current: AtomicU64::new(current.number),
+            synced: AtomicU64::new(last.value()),
+            bytes: AtomicU64::new(bytes),
+            wish: AtomicU64::new(0),
+            live: AtomicU64::new(0),
+            pins: Pins::default(),
+        };
         Ok(LogWriter {
-            ahead: Arc::new(Ahead { disk: Arc::clone(disk), place, next, changed: Condvar::new() }),
+            ahead: Arc::new(ahead),
             current,
             file,
             offset: wide(offset),
@@ -171,10 +226,44 @@ impl LogWriter {
         Preparer { ahead: Arc::clone(&self.ahead) }
     }
 
+    /// What condenses the segments behind it. There is one for a log.
+    ///
+    /// `limit` says from where on the index would read the log after a kill: nothing above that is condensed.
+    #[must_use]
+    pub fn condenser(&self, limit: Limit) -> Condenser {
+        Condenser::new(Arc::clone(&self.ahead), limit)
+    }
+
+    /// Who reads the whole log while it is written says so here.
+    #[must_use]
+    pub fn pins(&self) -> Pins {
+        self.ahead.pins.clone()
+    }
+
     /// Bytes that the segments up to the current one take on disk.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
-        self.current.number.saturating_mul(self.ahead.place.segment_bytes)
+        self.figures().disk_bytes()
+    }
+
+    /// How large it is, for whoever wants to know it later.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        Figures { ahead: Arc::clone(&self.ahead) }
+    }
+
+    /// Wants everything that is dead now gone from the log, to the last byte, and soon: frames from here on go to another
+    /// segment, so that this one can be condensed.
+    ///
+    /// # Errors
+    /// As [`LogWriter::append`].
+    pub fn wipe(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
+        if self.offset > wide(SEGMENT_HEAD_BYTES) {
+            self.roll(0).map_err(|error| self.latch(error))?;
+        }
+        self.ahead.wish.fetch_max(self.synced.value(), Ordering::Release);
+        Ok(())
     }
 
     /// The lsn of the last frame appended.
@@ -215,6 +304,7 @@ impl LogWriter {
                 return Err(self.latch(error.into()));
             }
             self.synced = self.last;
+            self.ahead.synced.store(self.synced.value(), Ordering::Release);
         }
         Ok(self.synced)
     }
@@ -239,7 +329,7 @@ impl LogWriter {
         }
         self.build(ops)?;
         if self.offset.saturating_add(wide(self.buffer.len())) > self.current.bytes {
-            if let Err(error) = self.roll() {
+            if let Err(error) = self.roll(self.buffer.len()) {
                 return Err(self.latch(error));
             }
             // Another segment, another nonce.
@@ -264,10 +354,12 @@ impl LogWriter {
         }
     }
 
-    /// Goes on in the next segment. All of this one is synced.
-    fn roll(&mut self) -> Result<(), StoreError> {
-        let segment = self.ahead.take(wide(self.buffer.len()))?;
+    /// Goes on in the next segment, which has room for a frame of this size. All of this one is synced.
+    fn roll(&mut self, frame_bytes: usize) -> Result<(), StoreError> {
+        let segment = self.ahead.take(wide(frame_bytes))?;
         self.file = self.ahead.disk.open(&segment.path)?;
+        self.ahead.bytes.fetch_add(segment.bytes, Ordering::Relaxed);
+        self.ahead.current.store(segment.number, Ordering::Release);
         self.current = segment;
         self.offset = wide(SEGMENT_HEAD_BYTES);
         Ok(())

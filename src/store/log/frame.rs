@@ -44,18 +44,34 @@ pub(super) struct Parsed<'a> {
 ///
 /// Returns false, with nothing meaningful in the buffer, where it would be larger than allowed.
 pub(super) fn build(buffer: &mut Vec<u8>, head: Head, ops: Option<&[Op]>) -> bool {
-    buffer.clear();
-    buffer.extend_from_slice(&[0; 8]);
-    for number in [head.lsn.value(), head.previous.value(), head.synced.value(), head.nonce] {
-        buffer.extend_from_slice(&number.to_be_bytes());
-    }
-    buffer.push(if ops.is_some() { KIND_OPS } else { KIND_SEAL });
+    begin(buffer, head, if ops.is_some() { KIND_OPS } else { KIND_SEAL });
     for op in ops.unwrap_or_default() {
         let fits = put_op(buffer, op);
         if !fits || buffer.len() > LOG_FRAME_BYTES_MAX {
             return false;
         }
     }
+    finish(buffer)
+}
+
+/// The same, of operations as they stand in a frame.
+pub(super) fn build_of_bytes(buffer: &mut Vec<u8>, head: Head, ops: &[u8]) -> bool {
+    begin(buffer, head, KIND_OPS);
+    buffer.extend_from_slice(ops);
+    buffer.len() <= LOG_FRAME_BYTES_MAX && finish(buffer)
+}
+
+fn begin(buffer: &mut Vec<u8>, head: Head, kind: u8) {
+    buffer.clear();
+    buffer.extend_from_slice(&[0; 8]);
+    for number in [head.lsn.value(), head.previous.value(), head.synced.value(), head.nonce] {
+        buffer.extend_from_slice(&number.to_be_bytes());
+    }
+    buffer.push(kind);
+}
+
+/// Puts length and checksum where they belong.
+fn finish(buffer: &mut [u8]) -> bool {
     let Ok(length) = u32::try_from(buffer.len()) else { return false };
     let check = checksum(length, buffer.get(8..).unwrap_or_default());
     if let Some((start, _)) = buffer.split_first_chunk_mut::<8>() {
@@ -144,10 +160,12 @@ fn find(bytes: &[u8], wanted: &[u8; 8]) -> Option<usize> {
 }
 
 /// An operation as it stands in a frame.
-struct Raw<'a> {
-    tree: Tree,
-    key: &'a [u8],
-    value: Option<&'a [u8]>,
+pub(super) struct Raw<'a> {
+    pub(super) tree: Tree,
+    pub(super) key: &'a [u8],
+    pub(super) value: Option<&'a [u8]>,
+    /// All its bytes.
+    pub(super) bytes: &'a [u8],
 }
 
 /// The first operation, and what stands behind it; none where it is not what this version writes.
@@ -155,19 +173,36 @@ fn raw_op(bytes: &[u8]) -> Option<(Raw<'_>, &[u8])> {
     let ([tree, put, key_length], behind) = bytes.split_first_chunk::<3>()?;
     let tree = Tree::of_number(*tree)?;
     let (key, behind) = behind.split_at_checked(usize::from(*key_length))?;
-    match put {
-        0 => Some((Raw { tree, key, value: None }, behind)),
+    let (value, behind) = match put {
+        0 => (None, behind),
         1 => {
             let (length, behind) = behind.split_first_chunk::<4>()?;
             let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
             let (value, behind) = behind.split_at_checked(length)?;
-            Some((Raw { tree, key, value: Some(value) }, behind))
+            (Some(value), behind)
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    let own = bytes.get(..bytes.len().saturating_sub(behind.len()))?;
+    Some((Raw { tree, key, value, bytes: own }, behind))
 }
 
-impl Parsed<'_> {
+impl<'a> Parsed<'a> {
+    /// The operations as they stand in the frame.
+    pub(super) fn ops_bytes(&self) -> &'a [u8] {
+        self.ops
+    }
+
+    /// The operations one by one, up to the first that is not what this version writes.
+    pub(super) fn raw_ops(&self) -> impl Iterator<Item = Raw<'a>> + use<'a> {
+        let mut rest = self.ops;
+        std::iter::from_fn(move || {
+            let (raw, behind) = raw_op(rest)?;
+            rest = behind;
+            Some(raw)
+        })
+    }
+
     /// Whether the operations are what this version writes.
     pub(super) fn is_understood(&self) -> bool {
         let mut rest = self.ops;
@@ -183,7 +218,7 @@ impl Parsed<'_> {
         let mut ops = Vec::new();
         let mut rest = self.ops;
         while !rest.is_empty() {
-            let (Raw { tree, key, value }, behind) = raw_op(rest)?;
+            let (Raw { tree, key, value, .. }, behind) = raw_op(rest)?;
             ops.push(Op { tree, key: Bytes::copy_from_slice(key), value: value.map(Bytes::copy_from_slice) });
             rest = behind;
         }

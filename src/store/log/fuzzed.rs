@@ -127,7 +127,7 @@ impl Building {
         let (number, nonce) = (self.number, self.nonce());
         let file = self.file();
         file.resize(file.len() + zeros, 0);
-        let segment = Segment { number, nonce, bytes: file.len() as u64, path: PathBuf::new() };
+        let segment = Segment { number, nonce, bytes: file.len() as u64, path: PathBuf::new(), condensed: None };
         file[..SEGMENT_HEAD_BYTES].copy_from_slice(&segment.head(STORE));
     }
 
@@ -204,7 +204,7 @@ fn mend_segment(file: &mut [u8], number: u64) {
         return;
     }
     let nonce = NONCE + number;
-    let segment = Segment { number, nonce, bytes: file.len() as u64, path: PathBuf::new() };
+    let segment = Segment { number, nonce, bytes: file.len() as u64, path: PathBuf::new(), condensed: None };
     file[..SEGMENT_HEAD_BYTES].copy_from_slice(&segment.head(STORE));
     let mut at = SEGMENT_HEAD_BYTES;
     loop {

@@ -3,9 +3,11 @@
 //! [`LogWriter`] appends one frame and syncs it, and never has two frames unsynced. A [`Preparer`] makes the next
 //! segment ahead of need. Opening is three steps: `survey` looks at the log, touches nothing, and decides by rules that
 //! stand there what its end is; `settle` makes that end whole; then the frames that somebody lacks are handed on. The
-//! log does not know what an operation means, and nothing is ever removed from it here.
+//! log does not know what an operation means. Nothing is removed from it but by condensing.
 
 mod append;
+mod condense;
+mod condensed;
 mod frame;
 #[cfg(feature = "proof")]
 pub(super) mod fuzzed;
@@ -16,7 +18,8 @@ mod walk;
 
 use std::path::{Path, PathBuf};
 
-pub use self::append::{LogWriter, Preparer};
+pub use self::append::{Figures, LogWriter, Preparer};
+pub use self::condense::{Condenser, Limit, Pin, Pins};
 pub(super) use self::settle::SettledLog;
 pub(super) use self::survey::{LogOptions, Survey, survey};
 pub(super) use self::walk::{Met, MetFrame, Place, Walked, walk};
@@ -38,7 +41,7 @@ pub struct Frame {
 /// What opening the log found and did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Recovery {
-    /// Frames in it.
+    /// Frames that it was given; condensing may have removed some since.
     pub frames: u64,
     /// Frames that were not known to be synced and were written again, at most one after this version has written.
     pub rewritten: u64,

@@ -3,24 +3,34 @@
 //! It is born as `*.new`: zero-filled, header, sync, rename, sync of the folder; only then its first frame is written.
 //! So a segment under its own name has a whole header and its whole length, and anything else is damage. Its number is
 //! its place in the log; its size stands in it, so segments of different sizes lie in one log.
+//!
+//! A condensed segment takes the place of a live one that was sealed: it is born in the same way, over the live one's
+//! name. Its header says which lsns the live one held, and what stands behind it is packed (`condensed`). Read into
+//! memory, both look alike: a header, and frames behind it.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskError, File, whole};
+use crate::ids::Lsn;
 use crate::limits::OPEN_ROOM_BYTES;
 use crate::store::error::StoreError;
 use crate::store::format::{StoreId, random};
+use crate::store::log::condensed;
 use crate::store::log::frame::FRAME_HEAD_BYTES;
 
 /// Bytes before the first frame.
 pub(super) const SEGMENT_HEAD_BYTES: usize = 80;
-/// The version of segments that is written, and the highest that is read.
+/// The version of live segments; a condensed one has the next, so that an older program does not take it for damage.
 const SEGMENT_VERSION: u16 = 1;
+/// The version of condensed segments, and the highest that is read.
+const CONDENSED_VERSION: u16 = 2;
 const MAGIC: [u8; 8] = *b"gagglelg";
-/// A segment that frames are appended to. Condensed ones come with a later version.
+/// A segment that frames are appended to.
 const KIND_LIVE: u8 = 1;
-/// Zeros are written in pieces of this size.
+/// A segment that was sealed, and written anew.
+const KIND_CONDENSED: u8 = 2;
+/// Zeros are written in pieces of this size, and condensed bytes are synced so: a commit waits no longer for its own sync.
 const FILL_BYTES: usize = 1024 * 1024;
 
 const NEW_SUFFIX: &str = ".new";
@@ -33,6 +43,19 @@ pub(super) struct Segment {
     pub(super) nonce: u64,
     pub(super) bytes: u64,
     pub(super) path: PathBuf,
+    /// None while it is live.
+    pub(super) condensed: Option<Condensed>,
+}
+
+/// What the header of a condensed segment says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Condensed {
+    /// The first frame that stood in it when it was live.
+    pub(super) first: Lsn,
+    /// The last one.
+    pub(super) last: Lsn,
+    /// Operations in it.
+    pub(super) ops: u32,
 }
 
 /// The file of this number.
@@ -76,43 +99,86 @@ impl Segment {
         number: u64,
         bytes: u64,
     ) -> Result<Segment, StoreError> {
-        let segment = Segment { number, nonce: u64::from_be_bytes(random()?), bytes, path: path_of(folder, number) };
-        let new = folder.join(format!("{number:08}{NEW_SUFFIX}"));
+        let nonce = u64::from_be_bytes(random()?);
+        let segment = Segment { number, nonce, bytes, path: path_of(folder, number), condensed: None };
+        segment.bear(disk, folder, &mut |file| {
+            fill(file, bytes)?;
+            file.write_at(0, &segment.head(store))?;
+            Ok(file.sync()?)
+        })?;
+        Ok(segment)
+    }
+
+    /// Puts a condensed segment durably in the place of this one: the frames in `image`, which is what
+    /// [`Segment::read`] gives, with this nonce. Where anything fails the old one stands.
+    pub(super) fn condense(
+        &self,
+        disk: &dyn Disk,
+        folder: &Path,
+        store: StoreId,
+        says: Condensed,
+        image: &[u8],
+    ) -> Result<Segment, StoreError> {
+        let frames = image.get(SEGMENT_HEAD_BYTES..).unwrap_or_default();
+        let packed = condensed::pack(frames, self.nonce).map_err(|what| damaged(&self.path, what))?;
+        let bytes = wide(SEGMENT_HEAD_BYTES.saturating_add(packed.len()));
+        let segment = Segment { bytes, condensed: Some(says), ..self.clone() };
+        let whole = [segment.head(store), packed].concat();
+        segment.bear(disk, folder, &mut |file| {
+            let mut offset = 0;
+            for piece in whole.chunks(FILL_BYTES) {
+                file.write_at(offset, piece)?;
+                file.sync()?;
+                offset = offset.saturating_add(wide(piece.len()));
+            }
+            Ok(())
+        })?;
+        Ok(segment)
+    }
+
+    /// Writes a file under another name, and then gives it its own.
+    fn bear(
+        &self,
+        disk: &dyn Disk,
+        folder: &Path,
+        write: &mut dyn FnMut(&mut dyn File) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let new = folder.join(format!("{:08}{NEW_SUFFIX}", self.number));
         whole::remove(disk, &new)?;
-        check_room(disk, folder, &segment)?;
-        if let Err(error) = segment.write(disk, &new, store) {
+        check_room(disk, folder, self)?;
+        let written = disk.create(&new).map_err(StoreError::from).and_then(|mut file| write(&mut *file));
+        if let Err(error) = written {
             // Why it could not be made is what counts; what stays of it is removed at the next attempt or open.
             drop(disk.remove(&new));
             return Err(error);
         }
-        disk.rename(&new, &segment.path)?;
-        disk.sync_folder(folder)?;
-        Ok(segment)
-    }
-
-    fn write(&self, disk: &dyn Disk, path: &Path, store: StoreId) -> Result<(), StoreError> {
-        let mut file = disk.create(path)?;
-        fill(&mut *file, self.bytes)?;
-        file.write_at(0, &self.head(store))?;
-        Ok(file.sync()?)
+        disk.rename(&new, &self.path)?;
+        Ok(disk.sync_folder(folder)?)
     }
 
     pub(super) fn head(&self, store: StoreId) -> Vec<u8> {
+        let (version, kind) = match self.condensed {
+            None => (SEGMENT_VERSION, KIND_LIVE),
+            Some(_) => (CONDENSED_VERSION, KIND_CONDENSED),
+        };
         let mut head = Vec::with_capacity(SEGMENT_HEAD_BYTES);
         head.extend_from_slice(&MAGIC);
-        head.extend_from_slice(&SEGMENT_VERSION.to_be_bytes());
-        head.extend_from_slice(&[KIND_LIVE, 0, 0, 0, 0, 0]);
+        head.extend_from_slice(&version.to_be_bytes());
+        head.extend_from_slice(&[kind, 0, 0, 0, 0, 0]);
         head.extend_from_slice(&self.number.to_be_bytes());
         head.extend_from_slice(&self.nonce.to_be_bytes());
         head.extend_from_slice(&store.bytes());
         head.extend_from_slice(&self.bytes.to_be_bytes());
-        // First and last lsn, of condensed segments only, and room.
-        head.extend_from_slice(&[0; 20]);
+        let says = self.condensed.unwrap_or(Condensed { first: Lsn::ZERO, last: Lsn::ZERO, ops: 0 });
+        head.extend_from_slice(&says.first.value().to_be_bytes());
+        head.extend_from_slice(&says.last.value().to_be_bytes());
+        head.extend_from_slice(&says.ops.to_be_bytes());
         head.extend_from_slice(&crc32c::crc32c(&head).to_be_bytes());
         head
     }
 
-    /// Reads a whole segment into a buffer that is used again, and checks its header.
+    /// Reads a whole segment into a buffer that is used again, and checks its header. A condensed one is unpacked: what
+    /// stands in the buffer are a header and frames in any case.
     pub(super) fn read(
         disk: &dyn Disk,
         folder: &Path,
@@ -124,10 +190,16 @@ impl Segment {
         buffer.clear();
         buffer.resize(usize::try_from(segment.bytes).unwrap_or(usize::MAX), 0);
         file.read_at(0, buffer)?;
+        if segment.condensed.is_some() {
+            let (head, packed) = buffer.split_at_checked(SEGMENT_HEAD_BYTES).unwrap_or_default();
+            let frames = condensed::unpack(packed, segment.nonce).map_err(|what| damaged(&segment.path, what))?;
+            *buffer = [head, &frames].concat();
+        }
         Ok(segment)
     }
 
-    /// Checks the header of a segment and its length, and returns what stands where the head of its first frame would.
+    /// Checks the header of a segment and its length, and returns what stands where the head of its first frame would;
+    /// zeros where it is condensed, and says itself what it holds.
     pub(super) fn look(
         disk: &dyn Disk,
         folder: &Path,
@@ -136,7 +208,7 @@ impl Segment {
     ) -> Result<(Segment, [u8; FRAME_HEAD_BYTES]), StoreError> {
         let (segment, file) = Segment::open(disk, folder, store, number)?;
         let mut head = [0; FRAME_HEAD_BYTES];
-        if segment.bytes >= wide(SEGMENT_HEAD_BYTES + FRAME_HEAD_BYTES) {
+        if segment.condensed.is_none() && segment.bytes >= wide(SEGMENT_HEAD_BYTES + FRAME_HEAD_BYTES) {
             file.read_at(wide(SEGMENT_HEAD_BYTES), &mut head)?;
         }
         Ok((segment, head))
@@ -177,9 +249,10 @@ impl Segment {
             return Err(damaged(&path, "the checksum of its header does not match"));
         }
         let version_and_kind = number_at(8) >> 40;
-        let known = (u64::from(SEGMENT_VERSION) << 8) | u64::from(KIND_LIVE);
-        if version_and_kind != known {
-            return Err(StoreError::Newer { path, found: version_and_kind >> 8, known: u64::from(SEGMENT_VERSION) });
+        let of = |version: u16, kind: u8| (u64::from(version) << 8) | u64::from(kind);
+        let is_condensed = version_and_kind == of(CONDENSED_VERSION, KIND_CONDENSED);
+        if !is_condensed && version_and_kind != of(SEGMENT_VERSION, KIND_LIVE) {
+            return Err(StoreError::Newer { path, found: version_and_kind >> 8, known: u64::from(CONDENSED_VERSION) });
         }
         if head.get(32..48) != Some(&store.bytes()) {
             return Err(damaged(&path, "it belongs to another store"));
@@ -190,7 +263,13 @@ impl Segment {
         if number_at(48) != length {
             return Err(damaged(&path, format!("it has {length} bytes, not {}", number_at(48))));
         }
-        Ok(Segment { number, nonce: number_at(24), bytes: length, path })
+        let ops = u32::try_from(number_at(72) >> 32).unwrap_or(u32::MAX);
+        let says = Condensed { first: Lsn::new(number_at(56)), last: Lsn::new(number_at(64)), ops };
+        if is_condensed && (says.first == Lsn::ZERO || says.last < says.first) {
+            return Err(damaged(&path, format!("it says that it holds frames {} to {}", says.first, says.last)));
+        }
+        let condensed = is_condensed.then_some(says);
+        Ok(Segment { number, nonce: number_at(24), bytes: length, path, condensed })
     }
 }
 
@@ -226,14 +305,22 @@ mod tests {
 
     #[test]
     fn a_segment_has_its_golden_header() {
-        let segment = Segment { number: 2, nonce: 0x55, bytes: 4096, path: PathBuf::new() };
-        let hex: String = segment.head(STORE).iter().map(|byte| format!("{byte:02x}")).collect();
+        let segment = Segment { number: 2, nonce: 0x55, bytes: 4096, path: PathBuf::new(), condensed: None };
+        let hex = |segment: &Segment| segment.head(STORE).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let said = "676167676c656c670001010000000000\
             00000000000000020000000000000055\
             03030303030303030303030303030303\
             00000000000010000000000000000000\
             00000000000000000000000095fc6d60";
-        assert_eq!(hex, said);
+        assert_eq!(hex(&segment), said);
+        let says = Condensed { first: Lsn::new(7), last: Lsn::new(9), ops: 5 };
+        let condensed = Segment { bytes: 100, condensed: Some(says), ..segment };
+        let said = "676167676c656c670002020000000000\
+            00000000000000020000000000000055\
+            03030303030303030303030303030303\
+            00000000000000640000000000000007\
+            000000000000000900000005";
+        assert_eq!(&hex(&condensed)[..152], said);
     }
 
     #[test]

@@ -8,10 +8,10 @@
 use crate::ids::Lsn;
 use crate::proof::{self, Wrong};
 use crate::store::error::StoreError;
-use crate::store::log::append::{LogWriter, Place};
+use crate::store::log::append::{End, LogWriter, Place};
 use crate::store::log::frame;
 use crate::store::log::segment::{SEGMENT_HEAD_BYTES, Segment};
-use crate::store::log::survey::{Survey, damaged, does_not_follow, not_understood, out_of_place};
+use crate::store::log::survey::{Survey, damaged, does_not_follow, does_not_follow_in, not_understood, out_of_place};
 use crate::store::log::{Frame, Recovery};
 
 /// A log whose end is whole.
@@ -83,41 +83,67 @@ impl SettledLog {
     }
 
     /// Hands on every frame above this lsn, in order; reads only the segments that hold them, and returns how many
-    /// frames there were.
+    /// frames there were. Where condensing has removed the last one, a frame without operations stands for it.
     pub(crate) fn replay(&self, after: Lsn, on_frame: OnFrame<'_>) -> Result<u64, StoreError> {
         let survey = &self.survey;
         let count = survey.segments.len();
         let mut bytes = Vec::new();
-        let mut last = None;
-        let mut handed = 0;
+        // The first frame that was read, or that a condensed segment stands for; and the last.
+        let mut covered: Option<(Lsn, Lsn)> = None;
+        let (mut handed, mut handed_last) = (0, after);
         for index in (0..count).filter(|index| !survey.ends_by(*index, after)) {
             let number = survey.segment(index)?.number;
             let segment = Segment::read(&*survey.disk, &survey.folder, survey.options.store, number, &mut bytes)?;
+            if let (Some(says), Some((_, last))) = (segment.condensed, covered)
+                && says.first != last.next()
+            {
+                return Err(out_of_place(&segment, SEGMENT_HEAD_BYTES, says.first, last));
+            }
             let mut offset = SEGMENT_HEAD_BYTES;
+            let mut before = None;
             while let Some(parsed) = bytes.get(offset..).and_then(|rest| frame::parse(rest, segment.nonce)) {
-                let (lsn, before) = (parsed.head.lsn, last.unwrap_or(parsed.head.previous));
-                if does_not_follow(&parsed, before) {
-                    return Err(out_of_place(&segment, offset, lsn, before));
+                let lsn = parsed.head.lsn;
+                let last = covered.map_or(parsed.head.previous, |(_, last)| last);
+                let is_out_of_place = match segment.condensed {
+                    Some(says) => does_not_follow_in(says, &parsed, before),
+                    None => does_not_follow(&parsed, last),
+                };
+                if is_out_of_place {
+                    return Err(out_of_place(&segment, offset, lsn, before.unwrap_or(last)));
                 }
-                last = Some(lsn);
+                before = Some(lsn);
+                if segment.condensed.is_none() {
+                    covered = Some((covered.map_or(lsn, |(first, _)| first), lsn));
+                }
                 offset += parsed.bytes.len();
                 if lsn > after {
                     let ops = parsed.ops().ok_or_else(|| not_understood(&segment, lsn))?;
                     on_frame(Frame { lsn, ops }, index.saturating_add(1), count)?;
-                    handed += 1;
+                    (handed, handed_last) = (handed + 1, lsn);
                 }
             }
+            if let Some(says) = segment.condensed {
+                covered = Some((covered.map_or(says.first, |(first, _)| first), says.last));
+            }
         }
-        self.check_complete(after, last, handed)
+        self.check_complete(after, covered)?;
+        if handed_last < survey.last {
+            on_frame(Frame { lsn: survey.last, ops: Vec::new() }, count, count)?;
+        }
+        Ok(handed)
     }
 
     /// What was surveyed is what was handed on: nothing has gone in between.
-    fn check_complete(&self, after: Lsn, last: Option<Lsn>, handed: u64) -> Result<u64, StoreError> {
-        let wanted = self.survey.last.value().saturating_sub(after.value());
-        if handed == wanted && last.is_none_or(|last| last == self.survey.last) {
-            return Ok(handed);
+    fn check_complete(&self, after: Lsn, covered: Option<(Lsn, Lsn)>) -> Result<(), StoreError> {
+        let last = self.survey.last;
+        let is_complete = match covered {
+            Some((first, end)) => first <= after.next() && end == last,
+            None => last <= after,
+        };
+        if is_complete {
+            return Ok(());
         }
-        let what = format!("{handed} frames behind {after} could be read, not {wanted}");
+        let what = format!("the frames from {} to {last} could not be read again", after.next());
         Err(damaged(&self.survey.folder, what))
     }
 
@@ -125,9 +151,10 @@ impl SettledLog {
     pub(crate) fn writer(self) -> Result<LogWriter, StoreError> {
         let Survey { disk, folder, options, mut segments, last, end: (at, offset), recovery, .. } = self.survey;
         let ahead = segments.split_off(at.saturating_add(1).min(segments.len()));
-        let current = segments.pop().ok_or_else(|| damaged(&folder, "it has no segments"))?;
+        let bytes = segments.iter().fold(0_u64, |sum, surveyed| sum.saturating_add(surveyed.segment.bytes));
+        let current = segments.pop().ok_or_else(|| damaged(&folder, "it has no segments"))?.segment;
         let ahead = ahead.into_iter().map(|surveyed| surveyed.segment).collect();
         let place = Place { folder, store: options.store, segment_bytes: options.segment_bytes };
-        LogWriter::at_end(&disk, place, current.segment, offset, ahead, last, recovery.sealed)
+        LogWriter::at_end(&disk, place, End { current, offset, last, sealed: recovery.sealed, bytes }, ahead)
     }
 }

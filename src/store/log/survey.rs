@@ -12,6 +12,9 @@
 //! longer the history is. What stands inside of older segments is read whole by every rebuild of the index, before the
 //! old index is given up, and by `gaggle verify`.
 //!
+//! A condensed segment stands for all frames from the first to the last that its header says, has gaps only inside, and
+//! is never where the log ends: frames behind it go to the next segment, which was there before.
+//!
 //! What no rule can see after an unclean stop: damage that takes the whole end of the log behind the last flush.
 
 use std::collections::VecDeque;
@@ -23,7 +26,7 @@ use crate::store::error::StoreError;
 use crate::store::format::StoreId;
 use crate::store::log::Recovery;
 use crate::store::log::frame::{self, Parsed};
-use crate::store::log::segment::{self, SEGMENT_HEAD_BYTES, Segment};
+use crate::store::log::segment::{self, Condensed, SEGMENT_HEAD_BYTES, Segment};
 
 /// What the survey needs to know.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +60,8 @@ pub(super) struct Rest {
     pub(super) bytes: usize,
 }
 
-/// A segment, and the lsn that its first frame bears; none where no frame of this segment begins there.
+/// A segment, and the lsn that its first frame bears, or bore before it was condensed; none where no frame of this
+/// segment begins there.
 pub(super) struct Surveyed {
     pub(super) segment: Segment,
     pub(super) first: Option<Lsn>,
@@ -105,6 +109,15 @@ pub(super) fn damaged(path: &Path, what: impl Into<String>) -> StoreError {
 /// Whether a frame does not follow this lsn, or claims more than there is.
 pub(super) fn does_not_follow(parsed: &Parsed<'_>, last: Lsn) -> bool {
     parsed.head.lsn != last.next() || parsed.head.previous != last || parsed.head.synced > last
+}
+
+/// Whether a frame of a condensed segment does not follow the one before, or lies beyond what its header says.
+pub(super) fn does_not_follow_in(says: Condensed, parsed: &Parsed<'_>, before: Option<Lsn>) -> bool {
+    let follows = match before {
+        Some(before) => parsed.head.previous == before && parsed.head.lsn > before,
+        None => parsed.head.lsn >= says.first,
+    };
+    !follows || parsed.head.lsn > says.last
 }
 
 /// What is wrong where a frame stands that does not follow.
@@ -163,7 +176,7 @@ impl Survey {
             return Err(damaged(&segment::path_of(folder, missing.0), "this segment of the log is missing"));
         }
         let segments = numbers.into_iter().map(|number| Surveyed {
-            segment: Segment { number, nonce: 0, bytes: 0, path: segment::path_of(folder, number) },
+            segment: Segment { number, nonce: 0, bytes: 0, path: segment::path_of(folder, number), condensed: None },
             first: None,
         });
         Ok(Survey {
@@ -187,7 +200,8 @@ impl Survey {
         for surveyed in &mut self.segments {
             let number = surveyed.segment.number;
             let (segment, head) = Segment::look(&*self.disk, &self.folder, self.options.store, number)?;
-            *surveyed = Surveyed { first: frame::lsn_of(&head, segment.nonce), segment };
+            let first = segment.condensed.map(|says| says.first).or_else(|| frame::lsn_of(&head, segment.nonce));
+            *surveyed = Surveyed { first, segment };
         }
         self.whole_from = self.oldest_to_read();
         if let Some(first) = self.segments.get(self.whole_from).and_then(|surveyed| surveyed.first) {
@@ -204,7 +218,11 @@ impl Survey {
         let firsts: Vec<Lsn> = self.segments.iter().map_while(|surveyed| surveyed.first).collect();
         let rises = firsts.first() == Some(&Lsn::ZERO.next())
             && firsts.iter().zip(firsts.iter().skip(1)).all(|(before, after)| before < after);
-        if !rises {
+        let condensed = self.segments.iter().zip(firsts.iter().skip(1));
+        let joins = condensed
+            .filter_map(|(surveyed, after)| Some((surveyed.segment.condensed?.last, after)))
+            .all(|(last, after)| last.next() == *after);
+        if !rises || !joins {
             return 0;
         }
         let flushed = |index: &usize| firsts.get(*index).is_some_and(|first| *first <= self.options.flushed.next());
@@ -218,9 +236,17 @@ impl Survey {
         for index in self.whole_from..count {
             let Some(number) = self.segments.get(index).map(|surveyed| surveyed.segment.number) else { break };
             let segment = Segment::read(&*self.disk, &self.folder, self.options.store, number, &mut bytes)?;
-            let from = self.read_frames(index, &segment, &bytes)?;
-            self.read_rest(index, &segment, &bytes, from)?;
+            if let Some(says) = segment.condensed {
+                self.read_condensed(index, &segment, says, &bytes)?;
+            } else {
+                let from = self.read_frames(index, &segment, &bytes)?;
+                self.read_rest(index, &segment, &bytes, from)?;
+            }
             on_segment(index.saturating_add(1), count);
+        }
+        if self.end.0 >= count && count > 0 {
+            let path = self.segments.last().map_or(&self.folder, |surveyed| &surveyed.segment.path);
+            return Err(damaged(path, "it is condensed, but the segment that followed it is missing"));
         }
         self.recovery.frames = self.last.value();
         Ok(())
@@ -252,6 +278,37 @@ impl Survey {
             unclaimed.bytes = bytes.get(unclaimed.offset..end).unwrap_or_default().to_vec();
         }
         Ok(offset)
+    }
+
+    /// Takes a condensed segment, which was synced whole before it became one.
+    fn read_condensed(
+        &mut self,
+        index: usize,
+        segment: &Segment,
+        says: Condensed,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        if self.ended || says.first != self.last.next() {
+            return Err(out_of_place(segment, SEGMENT_HEAD_BYTES, says.first, self.last));
+        }
+        let (mut offset, mut before) = (SEGMENT_HEAD_BYTES, None);
+        while let Some(parsed) = bytes.get(offset..).and_then(|rest| frame::parse(rest, segment.nonce)) {
+            if does_not_follow_in(says, &parsed, before) {
+                let before = before.unwrap_or(says.first.previous());
+                return Err(out_of_place(segment, offset, parsed.head.lsn, before));
+            }
+            if !parsed.is_understood() {
+                return Err(not_understood(segment, parsed.head.lsn));
+            }
+            before = Some(parsed.head.lsn);
+            offset += parsed.bytes.len();
+        }
+        // All that is known to be synced is.
+        self.unclaimed.clear();
+        self.last = says.last;
+        self.recovery.sealed = false;
+        self.end = (index.saturating_add(1), SEGMENT_HEAD_BYTES);
+        Ok(())
     }
 
     /// Nothing valid may follow where no frame begins; what else stands there is to be zeroed.

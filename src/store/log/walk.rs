@@ -3,7 +3,8 @@
 //! It holds the log against the same rules as opening does, but where opening ends with the first thing that breaks
 //! one, the walk says it and looks for the next frame that can be read. Frames are handed on in the order of the log;
 //! one that repeats an lsn, or stands in a segment of another store, is said and not handed on. What is no damage but
-//! worth knowing (a frame torn by an unclean stop, files never born) is a remark.
+//! worth knowing (a frame torn by an unclean stop, files never born) is a remark. A condensed segment stands for all
+//! frames that its header says, whichever of them are still in it.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,8 @@ use crate::store::engine::Op;
 use crate::store::error::StoreError;
 use crate::store::format::StoreId;
 use crate::store::log::frame::{self, Parsed};
-use crate::store::log::segment::{self, SEGMENT_HEAD_BYTES, Segment};
+use crate::store::log::segment::{self, Condensed, SEGMENT_HEAD_BYTES, Segment};
+use crate::store::log::survey::does_not_follow_in;
 
 /// A segment whose header is damaged says nothing reliable of its size; a larger one than this is not read then.
 const UNTOLD_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -36,8 +38,8 @@ pub(in crate::store) enum Met {
 pub(in crate::store) struct MetFrame {
     pub(in crate::store) lsn: Lsn,
     pub(in crate::store) path: PathBuf,
-    /// Where it begins.
-    pub(in crate::store) byte: u64,
+    /// Where it begins; none where it stands in a condensed segment.
+    pub(in crate::store) byte: Option<u64>,
     pub(in crate::store) ops: Vec<Op>,
 }
 
@@ -84,9 +86,14 @@ pub(in crate::store) fn walk(disk: &dyn Disk, folder: &Path, store: StoreId, mee
     let numbers = walk.list();
     walk.walked.segments = numbers.len();
     let mut bytes = Vec::new();
+    let mut is_open = true;
     for (index, number) in numbers.iter().enumerate() {
         (walk.meet)(Met::Segment { place: index + 1, segments: numbers.len() });
-        walk.segment(*number, &mut bytes);
+        is_open = walk.segment(*number, &mut bytes);
+    }
+    if let (false, Some(number)) = (is_open, numbers.last()) {
+        let path = segment::path_of(folder, *number);
+        walk.fault(&path, None, "it is condensed, but the segment that followed it is missing");
     }
     for torn in std::mem::take(&mut walk.torn) {
         let what = format!(
@@ -154,9 +161,15 @@ impl Walk<'_> {
         numbers
     }
 
-    fn segment(&mut self, number: u64, bytes: &mut Vec<u8>) {
+    /// Reads a segment; says whether frames may be appended to it.
+    fn segment(&mut self, number: u64, bytes: &mut Vec<u8>) -> bool {
         let path = segment::path_of(self.folder, number);
         match Segment::read(self.disk, self.folder, self.store, number, bytes) {
+            Ok(Segment { nonce, condensed: Some(says), bytes: on_disk, .. }) => {
+                self.walked.bytes = self.walked.bytes.saturating_add(on_disk);
+                self.condensed(&path, says, nonce, bytes);
+                return false;
+            }
             Ok(segment) => self.frames(&path, segment.nonce, bytes),
             Err(error) => {
                 self.fault(&path, None, words(&error));
@@ -165,6 +178,38 @@ impl Walk<'_> {
                 }
             }
         }
+        true
+    }
+
+    /// Takes the frames of a condensed segment.
+    fn condensed(&mut self, path: &Path, says: Condensed, nonce: u64, bytes: &[u8]) {
+        let last = self.walked.last;
+        for Torn { path: torn_path, from, bytes } in std::mem::take(&mut self.torn) {
+            let what = format!(
+                "{bytes} bytes from here on are no frame that can be read, but the log goes on with frame {} in {}",
+                says.first,
+                path.display()
+            );
+            self.fault(&torn_path, Some(from), what);
+        }
+        if says.first != last.next() {
+            let what = format!("it stands for frames {} to {}, behind frame {last}", says.first, says.last);
+            self.fault(path, None, what);
+        }
+        let (mut offset, mut before) = (SEGMENT_HEAD_BYTES, None);
+        while let Some(parsed) = bytes.get(offset..).and_then(|rest| frame::parse(rest, nonce)) {
+            let lsn = parsed.head.lsn;
+            offset = offset.saturating_add(parsed.bytes.len());
+            if does_not_follow_in(says, &parsed, before) || lsn <= last {
+                let what = format!("frame {lsn} stands in it, which is for frames {} to {}", says.first, says.last);
+                self.fault(path, None, what);
+                continue;
+            }
+            before = Some(lsn);
+            self.take(path, None, lsn, &parsed);
+        }
+        self.walked.last = says.last.max(last);
+        self.walked.sealed = false;
     }
 
     /// Reads a segment whose header is not right, where it still says a nonce and is not another store's.
@@ -233,12 +278,17 @@ impl Walk<'_> {
             self.fault(path, Some(at), format!("frame {lsn} says that {synced} is synced, which is not below it"));
         }
         self.walked.last = lsn;
-        self.walked.frames += 1;
         self.walked.sealed = parsed.seal;
+        self.take(path, Some(at), lsn, parsed);
+    }
+
+    /// Hands on a frame that is in its place.
+    fn take(&mut self, path: &Path, at: Option<usize>, lsn: Lsn, parsed: &Parsed<'_>) {
+        self.walked.frames += 1;
         let Some(ops) = parsed.ops() else {
-            self.fault(path, Some(at), format!("frame {lsn} holds operations that this version does not know"));
+            self.fault(path, at, format!("frame {lsn} holds operations that this version does not know"));
             return;
         };
-        (self.meet)(Met::Frame(MetFrame { lsn, path: path.to_owned(), byte: wide(at), ops }));
+        (self.meet)(Met::Frame(MetFrame { lsn, path: path.to_owned(), byte: at.map(wide), ops }));
     }
 }

@@ -89,7 +89,7 @@ fn record(frame: &MetFrame, op: &Op, understand: &Understand, report: &mut Repor
     };
     if let Some(words) = wrong {
         let what = format!("frame {} puts {}: {words}", frame.lsn, row::name(op.tree, &op.key));
-        report.finding(Said { byte: Some(frame.byte), ..Said::of(Check::Record, Path::new(&frame.path), what) });
+        report.finding(Said { byte: frame.byte, ..Said::of(Check::Record, Path::new(&frame.path), what) });
     }
 }
 

@@ -203,3 +203,28 @@ frames! {
         on: bool,
     }
 }
+
+/// Extensions of [`StatusInfo`]: what the index takes on disk, and what the rows take that are there.
+const STATUS_INDEX_BYTES: u16 = 1;
+const STATUS_LIVE_BYTES: u16 = 2;
+
+impl StatusInfo {
+    /// What it says of sizes beside the log; the second is zero until it was counted.
+    #[must_use]
+    pub fn with_sizes(mut self, index_bytes: u64, live_bytes: u64) -> StatusInfo {
+        let bytes = |bytes: u64| Bytes::copy_from_slice(&bytes.to_be_bytes());
+        self.extensions.0.push((STATUS_INDEX_BYTES, bytes(index_bytes)));
+        self.extensions.0.push((STATUS_LIVE_BYTES, bytes(live_bytes)));
+        self
+    }
+
+    /// Bytes of the index and of what is there, where it says them; else zero.
+    #[must_use]
+    pub fn sizes(&self) -> (u64, u64) {
+        let of = |wanted: u16| {
+            let found = self.extensions.0.iter().find(|(number, _)| *number == wanted);
+            found.and_then(|(_, bytes)| bytes.as_ref().try_into().ok()).map_or(0, u64::from_be_bytes)
+        };
+        (of(STATUS_INDEX_BYTES), of(STATUS_LIVE_BYTES))
+    }
+}

@@ -3,7 +3,7 @@
 //! it is the real thing, but for an index in memory that others may find half-way through a frame, and a disk that works
 //! at once. The channels of other crates are not interleaved within themselves.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::future::block_on;
 

@@ -1,0 +1,378 @@
+//! Condensing beside commits, crashes and failures, against a model that is only a map.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::*;
+use crate::disk::simulated::SimulatedDisk;
+use crate::disk::{Disk as _, SharedDisk};
+use crate::store::engine::Op;
+use crate::store::error::StoreErrorClass;
+use crate::store::format::StoreId;
+use crate::store::log::segment::path_of;
+use crate::store::log::survey::{LogOptions, survey};
+use crate::store::log::walk::{Met, walk};
+use crate::store::log::{LogWriter, create};
+use crate::store::tree::Tree;
+
+const FOLDER: &str = "/log";
+const STORE: StoreId = StoreId::new([5; 16]);
+const SMALL: u64 = 512;
+
+type Rows = BTreeMap<Bytes, Bytes>;
+
+fn op(key: u8, value: Option<&[u8]>) -> Op {
+    Op { tree: Tree::Meta, key: Bytes::copy_from_slice(&[key]), value: value.map(Bytes::copy_from_slice) }
+}
+
+fn apply(rows: &mut Rows, ops: &[Op]) {
+    for op in ops {
+        match &op.value {
+            Some(value) => rows.insert(op.key.clone(), value.clone()),
+            None => rows.remove(&op.key),
+        };
+    }
+}
+
+/// A log, what must be in it, and who condenses it.
+struct Scene {
+    disk: SimulatedDisk,
+    writer: LogWriter,
+    condenser: Condenser,
+    /// Up to where an index would hold it durably.
+    flushed: Arc<AtomicU64>,
+    segment_bytes: u64,
+    /// The rows after each frame.
+    states: Vec<Rows>,
+}
+
+fn opened(
+    disk: &SimulatedDisk,
+    flushed: &Arc<AtomicU64>,
+    segment_bytes: u64,
+) -> Result<(LogWriter, Condenser), StoreError> {
+    let shared: SharedDisk = Arc::new(disk.clone());
+    let options = LogOptions {
+        store: STORE,
+        segment_bytes,
+        flushed: Lsn::new(flushed.load(Ordering::Relaxed)),
+        segments_checked: 2,
+    };
+    let writer = survey(&shared, Path::new(FOLDER), options, &mut |_, _| {})?.settle()?.writer()?;
+    let limit = Arc::clone(flushed);
+    let condenser = writer.condenser(Box::new(move || Lsn::new(limit.load(Ordering::Relaxed)))).with_keys_max(5);
+    Ok((writer, condenser))
+}
+
+impl Scene {
+    fn new() -> Scene {
+        Scene::of(SMALL)
+    }
+
+    fn of(segment_bytes: u64) -> Scene {
+        let (disk, flushed) = (SimulatedDisk::new(), Arc::new(AtomicU64::new(0)));
+        create(&disk, Path::new(FOLDER), STORE, segment_bytes).unwrap();
+        let (writer, condenser) = opened(&disk, &flushed, segment_bytes).unwrap();
+        Scene { disk, writer, condenser, flushed, segment_bytes, states: vec![Rows::new()] }
+    }
+
+    fn commit(&mut self, ops: &[Op]) {
+        self.writer.append(ops).unwrap();
+        self.writer.sync().unwrap();
+        let mut rows = self.states.last().unwrap().clone();
+        apply(&mut rows, ops);
+        self.states.push(rows);
+    }
+
+    fn flush(&self) {
+        self.flushed.store(self.writer.synced().value(), Ordering::Relaxed);
+    }
+
+    fn condense(&mut self) {
+        while self.condenser.is_due() {
+            self.condenser.step().unwrap();
+        }
+        assert!(!self.condenser.step().unwrap());
+    }
+
+    fn reopen(&mut self, disk: SimulatedDisk) {
+        self.disk = disk;
+        (self.writer, self.condenser) = opened(&self.disk, &self.flushed, self.segment_bytes).unwrap();
+        assert_eq!(self.writer.last().value(), self.states.len() as u64 - 1);
+    }
+
+    /// Who reads from the beginning, and who reads from the last flush on, come to the same rows; and nothing is wrong.
+    fn check(&self) {
+        let flushed = self.flushed.load(Ordering::Relaxed);
+        for after in [0, flushed, (flushed + self.writer.last().value()) / 2] {
+            let mut rows = self.states[usize::try_from(after).unwrap()].clone();
+            let mut last = after;
+            self.replay(after, &mut |lsn, ops| {
+                assert!(lsn > last);
+                last = lsn;
+                apply(&mut rows, ops);
+            });
+            assert_eq!(last, self.writer.last().value());
+            assert!(&rows == self.states.last().unwrap(), "rows read from {after} on are others");
+        }
+        let mut rows = Rows::new();
+        let walked = walk(&self.disk, Path::new(FOLDER), STORE, &mut |met| match met {
+            Met::Frame(frame) => apply(&mut rows, &frame.ops),
+            Met::Fault(place) => panic!("{}: {}", place.path.display(), place.what),
+            Met::Segment { .. } | Met::Remark(_) => {}
+        });
+        assert!(walked.last == self.writer.last() && &rows == self.states.last().unwrap());
+        let on_disk = |number| self.disk.open(&path_of(Path::new(FOLDER), number)).unwrap().len().unwrap();
+        assert_eq!((1..=self.writer_number()).map(on_disk).sum::<u64>(), self.writer.disk_bytes());
+    }
+
+    fn writer_number(&self) -> u64 {
+        self.condenser.ahead.current.load(Ordering::Relaxed)
+    }
+
+    fn replay(&self, after: u64, each: &mut dyn FnMut(u64, &[Op])) {
+        let shared: SharedDisk = Arc::new(self.disk.clone());
+        let options = LogOptions { store: STORE, segment_bytes: SMALL, flushed: Lsn::ZERO, segments_checked: 2 };
+        let settled = survey(&shared, Path::new(FOLDER), options, &mut |_, _| {}).unwrap().settle().unwrap();
+        settled
+            .replay(Lsn::new(after), &mut |frame, _, _| {
+                each(frame.lsn.value(), &frame.ops);
+                Ok(())
+            })
+            .unwrap();
+    }
+
+    fn ops(&self) -> Vec<Op> {
+        let mut all = Vec::new();
+        self.replay(0, &mut |_, ops| all.extend_from_slice(ops));
+        all
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Act {
+    Commit(Vec<(u8, Option<Vec<u8>>)>),
+    Step,
+    Flush,
+    Wipe,
+    Reopen,
+    Crash(u64),
+    FailingStep { writes: bool, after: u64 },
+    Pin,
+    Unpin,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let ops = proptest::collection::vec(
+        (0_u8..12, proptest::option::of(proptest::collection::vec(any::<u8>(), 0..60))),
+        0..6,
+    );
+    prop_oneof![
+        8 => ops.prop_map(Act::Commit),
+        12 => Just(Act::Step),
+        3 => Just(Act::Flush),
+        1 => Just(Act::Wipe),
+        1 => Just(Act::Reopen),
+        1 => any::<u64>().prop_map(Act::Crash),
+        1 => (any::<bool>(), 0_u64..3).prop_map(|(writes, after)| Act::FailingStep { writes, after }),
+        1 => Just(Act::Pin),
+        2 => Just(Act::Unpin),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn a_log_says_the_same_however_it_was_condensed_and_wherever_that_crashed(
+        acts in proptest::collection::vec(act(), 1..250),
+    ) {
+        let mut scene = Scene::new();
+        let mut pins = Vec::new();
+        for act in acts {
+            match act {
+                Act::Commit(ops) => {
+                    let ops: Vec<Op> = ops.iter().map(|(key, value)| op(*key, value.as_deref())).collect();
+                    scene.commit(&ops);
+                }
+                Act::Step => {
+                    let is_due = scene.condenser.is_due();
+                    prop_assert!(!scene.condenser.step().unwrap() || is_due);
+                }
+                Act::Flush => scene.flush(),
+                Act::Wipe => scene.writer.wipe().unwrap(),
+                Act::Reopen => {
+                    pins.clear();
+                    scene.reopen(scene.disk.clone());
+                }
+                Act::Crash(seed) => {
+                    pins.clear();
+                    scene.reopen(scene.disk.crash(seed));
+                }
+                Act::FailingStep { writes, after } => {
+                    if writes { scene.disk.fail_writes(after, "log") } else { scene.disk.fail_syncs(after, "log") }
+                    let failed = scene.condenser.step().is_err();
+                    scene.disk.fail_writes(0, "log");
+                    scene.disk.fail_syncs(0, "log");
+                    if failed {
+                        scene.check();
+                    }
+                }
+                Act::Pin => pins.push(scene.writer.pins().pin(scene.writer.synced())),
+                Act::Unpin => drop(pins.pop()),
+            }
+        }
+        scene.check();
+        drop(pins);
+        scene.flush();
+        scene.writer.wipe().unwrap();
+        scene.condense();
+        scene.check();
+        let live = scene.states.last().unwrap();
+        let puts: Rows = scene.ops().into_iter().filter_map(|op| Some((op.key, op.value?))).collect();
+        prop_assert!(&puts == live);
+        prop_assert_eq!(scene.ops().iter().filter(|op| op.value.is_some()).count(), live.len());
+    }
+}
+
+#[test]
+fn after_a_wipe_no_byte_of_what_is_dead_is_in_the_log() {
+    let secret = b"what was said and taken back";
+    let mut scene = Scene::new();
+    let noise = |number: u64| op(200, Some(&number.to_be_bytes().repeat(9)));
+    for number in 0..20 {
+        scene.commit(&[noise(number), op(100 + u8::try_from(number).unwrap(), Some(&number.to_be_bytes()))]);
+    }
+    scene.commit(&[op(7, Some(secret))]);
+    (20..40).for_each(|number| scene.commit(&[noise(number)]));
+    scene.flush();
+    scene.condense();
+    assert!(scene.ops().iter().any(|op| op.value.as_deref() == Some(secret)));
+    scene.commit(&[op(7, Some(b""))]);
+    scene.writer.wipe().unwrap();
+    scene.condense();
+    // The index would still begin before it.
+    assert!(scene.ops().iter().any(|op| op.value.as_deref() == Some(secret)));
+    scene.flush();
+    scene.condense();
+    scene.check();
+    assert!(!scene.ops().iter().any(|op| op.value.as_deref() == Some(secret)));
+    // Nor is there a byte of it in a place where no frame stands: every file is as long as what is packed in it, or live.
+    for name in scene.disk.list(Path::new(FOLDER)).unwrap() {
+        let file = scene.disk.open(&Path::new(FOLDER).join(name)).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_at(0, &mut bytes).unwrap();
+        assert!(!bytes.windows(secret.len()).any(|window| window == secret));
+    }
+}
+
+#[test]
+fn what_a_reader_of_the_whole_log_has_pinned_stays_until_it_is_done() {
+    let mut scene = Scene::new();
+    let rows = |scene: &mut Scene, value: u8| (0..30).for_each(|key| scene.commit(&[op(key, Some(&[value; 30]))]));
+    rows(&mut scene, 1);
+    scene.flush();
+    scene.condense();
+    let pin = scene.writer.pins().pin(scene.writer.synced());
+    let pinned = scene.writer.synced();
+    rows(&mut scene, 2);
+    (0..30).for_each(|key| scene.commit(&[op(key, None)]));
+    scene.flush();
+    scene.writer.wipe().unwrap();
+    scene.condense();
+    let mut seen = Rows::new();
+    scene.replay(0, &mut |lsn, ops| {
+        if lsn <= pinned.value() {
+            apply(&mut seen, ops);
+        }
+    });
+    assert!(seen == scene.states[usize::try_from(pinned.value()).unwrap()]);
+    drop(pin);
+    scene.condense();
+    scene.check();
+    assert!(scene.ops().is_empty(), "{}", scene.ops().len());
+}
+
+#[test]
+fn a_remove_outlives_every_earlier_put_of_its_key() {
+    // A put in a segment that holds too little that is dead to be written anew, and its remove in another.
+    let mut scene = Scene::new();
+    scene.commit(&[op(1, Some(b"x")), op(2, Some(&[7; 300]))]);
+    scene.commit(&[op(3, Some(&[8; 300]))]);
+    scene.commit(&[op(1, None), op(4, Some(&[9; 300]))]);
+    (5..9).for_each(|key| scene.commit(&[op(key, Some(&[key; 300]))]));
+    scene.flush();
+    scene.condense();
+    let removes = |scene: &Scene| scene.ops().iter().filter(|op| op.value.is_none()).count();
+    assert_eq!(removes(&scene), 1);
+    scene.check();
+    scene.writer.wipe().unwrap();
+    scene.condense();
+    scene.check();
+    assert!(!scene.ops().iter().any(|op| op.value.as_deref() == Some(b"x")));
+}
+
+#[test]
+fn damage_in_a_condensed_segment_is_named_by_who_reads_it_and_nothing_is_touched() {
+    let mut scene = Scene::new();
+    (0..60).for_each(|number: u8| scene.commit(&[op(number, Some(&[number; 40]))]));
+    scene.flush();
+    scene.condense();
+    let path = path_of(Path::new(FOLDER), 2);
+    let length = scene.disk.open(&path).unwrap().len().unwrap();
+    for at in [20, 60, 66, 75, 90, length - 1] {
+        let mut byte = [0];
+        let mut file = scene.disk.open(&path).unwrap();
+        file.read_at(at, &mut byte).unwrap();
+        file.write_at(at, &[byte[0] ^ 4]).unwrap();
+        let shared: SharedDisk = Arc::new(scene.disk.clone());
+        let options =
+            LogOptions { store: STORE, segment_bytes: SMALL, flushed: Lsn::ZERO, segments_checked: usize::MAX };
+        let error = survey(&shared, Path::new(FOLDER), options, &mut |_, _| {}).err().unwrap();
+        assert!(error.class() == StoreErrorClass::Damaged && error.to_string().contains("00000002.log"), "{error}");
+        let mut faults = Vec::new();
+        walk(&scene.disk, Path::new(FOLDER), STORE, &mut |met| {
+            if let Met::Fault(place) = met {
+                faults.push(place.path);
+            }
+        });
+        assert!(faults.contains(&path), "{faults:?}");
+        file.write_at(at, &byte).unwrap();
+    }
+    scene.check();
+    // The log never ends with a condensed segment.
+    for number in scene.writer_number().. {
+        let behind = path_of(Path::new(FOLDER), number);
+        if !scene.disk.exists(&behind).unwrap() {
+            break;
+        }
+        scene.disk.remove(&behind).unwrap();
+    }
+    let error = opened(&scene.disk, &Arc::new(AtomicU64::new(0)), SMALL).err().unwrap();
+    assert!(error.to_string().contains("the segment that followed it is missing"), "{error}");
+}
+
+/// What a segment leaves behind of which every row is dead.
+const EMPTY_BYTES: u64 = SEGMENT_HEAD_BYTES as u64 + 20;
+
+#[test]
+fn a_log_levels_off_at_what_is_live() {
+    let mut scene = Scene::of(4_096);
+    for number in 0..1_500_u64 {
+        let random = |part: u64| (number * 5 + part).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let value: Vec<u8> = (0..5).flat_map(random).collect();
+        scene.commit(&[op(u8::try_from(number % 50).unwrap(), Some(&value))]);
+        scene.flush();
+        if number % 10 == 0 {
+            scene.condense();
+            // 50 rows of 41 bytes, a quarter more, and the segment that is written to.
+            let most = 4_096 + 2 * 50 * 41 + scene.writer_number() * EMPTY_BYTES;
+            assert!(scene.writer.disk_bytes() <= most, "{number}: {} {most}", scene.writer.disk_bytes());
+        }
+    }
+    assert!(scene.writer_number() > 30);
+}
