@@ -30,7 +30,7 @@ const PINNED: [(Wrong, u64); 18] = [
     (Wrong::StaleFrameKept, 134),
     (Wrong::RolledBackIndexKept, 52),
     (Wrong::OverlayDroppedEarly, 1),
-    (Wrong::RelativeOp, 3),
+    (Wrong::RelativeOp, 4),
     (Wrong::PushWithGap, 1),
     (Wrong::MsgidReused, 1),
     (Wrong::OutboxDroppedEarly, 1),
