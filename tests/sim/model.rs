@@ -96,6 +96,11 @@ impl History {
         (after.value() + 1..=self.head().value()).map(MessageId::new).filter(move |msgid| sees(*msgid))
     }
 
+    /// Whether what begins behind a msgid joins what ends with another: nothing that the user may see lies between them.
+    fn joins(&self, user: UserId, end: MessageId, after: MessageId) -> bool {
+        after <= end || self.visible(user, end).next().is_none_or(|next| next > after)
+    }
+
     /// Which stay of a user lasts.
     fn stay(&self, user: UserId) -> Option<usize> {
         let stays = self.stays.get(&user)?;
@@ -325,7 +330,7 @@ impl Model {
             }
         }
         let written = known.written.entry(group).or_default();
-        if counts && after <= *written {
+        if counts && history.joins(known.user, *written, after) {
             *written = (*written).max(covered_to);
         }
         Ok(())
@@ -333,8 +338,9 @@ impl Model {
 
     /// What was decided to be pushed to a device counts as written, though it waits for its stream.
     pub fn pushed(&mut self, device: DeviceId, group: GroupId, continues: MessageId, covered_to: MessageId) {
-        let written = self.devices.get_mut(&device).and_then(|known| known.written.get_mut(&group));
-        if let Some(written) = written.filter(|written| continues <= **written) {
+        let (Some(known), Some(history)) = (self.devices.get_mut(&device), self.groups.get(&group)) else { return };
+        let written = known.written.entry(group).or_default();
+        if history.joins(known.user, *written, continues) {
             *written = (*written).max(covered_to);
         }
     }
