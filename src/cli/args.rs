@@ -172,7 +172,7 @@ pub enum Command {
     /// List the users of the server
     #[command(after_long_help = users::HELP)]
     Users(users::UsersArgs),
-    /// Say what you want to be called and what others learn of you; shut users out, let them in again, delete them
+    /// Name yourself; shut users out, let them in again, delete them
     #[command(subcommand)]
     User(user::UserCommand),
     /// How the server is, and what this profile has waiting
