@@ -38,7 +38,7 @@ use crate::story::Failure;
 use crate::world::World;
 
 /// Seeds of a default run: about two minutes on two cores.
-const SEEDS: u64 = 600;
+const SEEDS: u64 = 450;
 
 /// What a number of runs were.
 #[derive(Debug, Default)]
