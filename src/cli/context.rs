@@ -220,13 +220,14 @@ fn default_folder() -> Option<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cli) mod tests {
     use super::*;
     use crate::cli::exit::Exit;
     use crate::client::History;
     use crate::ids::MessageId;
 
-    fn made(id: u64, name: &str, role: Role) -> Group {
+    /// A group with two members and nothing in it.
+    pub(in crate::cli) fn made(id: u64, name: &str, role: Role) -> Group {
         let (head, cursor) = (MessageId::ZERO, MessageId::ZERO);
         Group {
             group: GroupId::new(id),

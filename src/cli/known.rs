@@ -81,22 +81,7 @@ impl Known {
 mod tests {
     use super::*;
     use crate::cli::context::Context;
-    use crate::client::History;
-    use crate::ids::MessageId;
-
-    fn made(id: u64, name: &str, role: Role) -> Group {
-        let (head, cursor) = (MessageId::ZERO, MessageId::ZERO);
-        Group {
-            group: GroupId::new(id),
-            name: name.to_owned(),
-            role,
-            members: 2,
-            head,
-            cursor,
-            topic: String::new(),
-            history: History::FromJoin,
-        }
-    }
+    use crate::cli::context::tests::made;
 
     #[test]
     fn names_are_found_again_and_damage_is_nothing_known() {

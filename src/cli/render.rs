@@ -139,27 +139,12 @@ fn text(item: &Item, seen_before: bool, names: &Names, form: Form<'_>) -> String
     };
     let reply = item.reply_to.map_or_else(String::new, |msgid| format!(" (to {})", msgid.value()));
     let author = || who(item.author, names);
-    let said = match &item.content {
-        Content::Text(body) => format!("{}:{again}{edited}{reply} {}", author(), visible::lines(body.as_bytes())),
-        Content::Edit { target, text } => {
-            format!("*{again} {} edited {}: {}", author(), target.value(), visible::lines(text.as_bytes()))
-        }
-        Content::Recalled { .. }
-        | Content::Recall(_)
-        | Content::Reaction { .. }
-        | Content::Created(_)
-        | Content::Joined(_)
-        | Content::Left(_)
-        | Content::Removed(_)
-        | Content::Renamed(_)
-        | Content::RoleChanged(..)
-        | Content::Topic(_)
-        | Content::PolicyChanged(_)
-        | Content::Muted(_)
-        | Content::Unmuted(_)
-        | Content::BanLifted(_)
-        | Content::Hidden
-        | Content::Unsupported(_) => format!("*{again} {}", happened(item, names)),
+    let said = if let Content::Text(body) = &item.content {
+        format!("{}:{again}{edited}{reply} {}", author(), visible::lines(body.as_bytes()))
+    } else if let Content::Edit { target, text } = &item.content {
+        format!("*{again} {} edited {}: {}", author(), target.value(), visible::lines(text.as_bytes()))
+    } else {
+        format!("*{again} {}", happened(item, names))
     };
     format!("{}{} {} {said}\n", label(form), item.msgid.value(), when::short(item.time_ms, form.now_ms))
 }
@@ -169,43 +154,40 @@ fn label(form: Form<'_>) -> String {
 }
 
 fn json(item: &Item, seen_before: bool, names: &Names) -> Result<String, CliError> {
-    let (user, name, role) = match &item.content {
+    let user = match &item.content {
         Content::Joined(user)
         | Content::Left(user)
         | Content::Removed(user)
+        | Content::RoleChanged(user, _)
         | Content::Muted(user)
         | Content::Unmuted(user)
-        | Content::BanLifted(user) => (Some(*user), None, None),
-        Content::RoleChanged(user, role) => (Some(*user), None, Some(role.name())),
-        Content::Created(name) | Content::Renamed(name) => (None, Some(name.as_str()), None),
+        | Content::BanLifted(user) => Some(*user),
         Content::Text(_)
         | Content::Recalled { .. }
         | Content::Edit { .. }
         | Content::Recall(_)
         | Content::Reaction { .. }
-        | Content::Topic(_)
-        | Content::PolicyChanged(_)
-        | Content::Hidden
-        | Content::Unsupported(_) => (None, None, None),
-    };
-    let (target, reaction, removed) = match &item.content {
-        Content::Edit { target, .. } | Content::Recall(target) => (Some(target.value()), None, false),
-        Content::Reaction { target, reaction, removed } => (Some(target.value()), Some(reaction.as_str()), *removed),
-        Content::Text(_)
-        | Content::Recalled { .. }
         | Content::Created(_)
-        | Content::Joined(_)
-        | Content::Left(_)
-        | Content::Removed(_)
         | Content::Renamed(_)
-        | Content::RoleChanged(..)
         | Content::Topic(_)
         | Content::PolicyChanged(_)
-        | Content::Muted(_)
-        | Content::Unmuted(_)
-        | Content::BanLifted(_)
         | Content::Hidden
-        | Content::Unsupported(_) => (None, None, false),
+        | Content::Unsupported(_) => None,
+    };
+    let name =
+        if let Content::Created(name) | Content::Renamed(name) = &item.content { Some(name.as_str()) } else { None };
+    let role = if let Content::RoleChanged(_, role) = &item.content { Some(role.name()) } else { None };
+    let target = if let Content::Edit { target, .. } | Content::Recall(target) | Content::Reaction { target, .. } =
+        &item.content
+    {
+        Some(target.value())
+    } else {
+        None
+    };
+    let (reaction, removed) = if let Content::Reaction { reaction, removed, .. } = &item.content {
+        (Some(reaction.as_str()), *removed)
+    } else {
+        (None, false)
     };
     let topic = if let Content::Topic(topic) = &item.content { Some(topic.as_str()) } else { None };
     let policy = if let Content::PolicyChanged(history) = &item.content { Some(history.name()) } else { None };

@@ -268,23 +268,21 @@ impl ItemRow {
     /// What is left of it once it is recalled.
     #[must_use]
     pub fn wiped(self) -> ItemRow {
-        let content = match self.content {
-            ItemContent::Sent { kind, act, .. } => {
-                ItemContent::Sent { kind, act, body: Bytes::new(), extensions: Vec::new(), mentions: Vec::new() }
-            }
-            other @ (ItemContent::Created { .. }
-            | ItemContent::Joined(_)
-            | ItemContent::Left(_)
-            | ItemContent::Removed(_)
-            | ItemContent::Renamed(_)
-            | ItemContent::RoleChanged(..)
-            | ItemContent::Topic(_)
-            | ItemContent::PolicyChanged(_)
-            | ItemContent::Muted(_)
-            | ItemContent::Unmuted(_)
-            | ItemContent::BanLifted(_)) => other,
-        };
-        ItemRow { content, recalled: true, ..self }
+        let mut row = ItemRow { recalled: true, ..self.without_body() };
+        if let ItemContent::Sent { extensions, mentions, .. } = &mut row.content {
+            extensions.clear();
+            mentions.clear();
+        }
+        row
+    }
+
+    /// All of it but what it says.
+    #[must_use]
+    pub fn without_body(mut self) -> ItemRow {
+        if let ItemContent::Sent { body, .. } = &mut self.content {
+            *body = Bytes::new();
+        }
+        self
     }
 }
 

@@ -11,7 +11,7 @@ use tracing::{debug, error};
 
 use crate::core::attached::{Attached, Extent, Wanted};
 use crate::core::command::Command;
-use crate::core::rows::{ItemContent, ItemRow};
+use crate::core::rows::ItemRow;
 use crate::ids::{Lsn, MessageId};
 use crate::limits::EDITS_MAX;
 use crate::server::doubt::Doubt;
@@ -99,27 +99,7 @@ impl Look {
         })?;
         Ok(match self.wanted.of {
             Extent::Whole => item,
-            Extent::Head | Extent::WithEdits => item.map(without_body),
+            Extent::Head | Extent::WithEdits => item.map(ItemRow::without_body),
         })
     }
-}
-
-fn without_body(item: ItemRow) -> ItemRow {
-    let content = match item.content {
-        ItemContent::Sent { kind, act, extensions, mentions, .. } => {
-            ItemContent::Sent { kind, act, body: Bytes::new(), extensions, mentions }
-        }
-        other @ (ItemContent::Created { .. }
-        | ItemContent::Joined(_)
-        | ItemContent::Left(_)
-        | ItemContent::Removed(_)
-        | ItemContent::Renamed(_)
-        | ItemContent::RoleChanged(..)
-        | ItemContent::Topic(_)
-        | ItemContent::PolicyChanged(_)
-        | ItemContent::Muted(_)
-        | ItemContent::Unmuted(_)
-        | ItemContent::BanLifted(_)) => other,
-    };
-    ItemRow { content, ..item }
 }

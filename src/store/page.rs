@@ -134,10 +134,7 @@ pub fn row(
     key: &[u8],
     at: Lsn,
 ) -> Result<Option<Bytes>, EngineError> {
-    match overlay.get(tree, key, at) {
-        Some(change) => Ok(change),
-        None => engine.get(tree, key),
-    }
+    overlay.get(tree, key, at).map_or_else(|| engine.get(tree, key), Ok)
 }
 
 /// The same without waiting for an index that is being opened anew.
@@ -151,10 +148,7 @@ pub fn row_now(
     key: &[u8],
     at: Lsn,
 ) -> Result<Option<Bytes>, EngineError> {
-    match overlay.get(tree, key, at) {
-        Some(change) => Ok(change),
-        None => engine.get_now(tree, key),
-    }
+    overlay.get(tree, key, at).map_or_else(|| engine.get_now(tree, key), Ok)
 }
 
 impl Collected {

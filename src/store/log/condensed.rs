@@ -7,6 +7,7 @@
 
 use crate::ids::Lsn;
 use crate::store::log::frame;
+use crate::store::records::{Field, Input};
 
 /// What may be unpacked at the most. A segment holds one frame of the largest size, or is [`crate::limits::SEGMENT_BYTES`] large.
 const UNPACKED_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -21,8 +22,8 @@ pub(super) fn pack(frames: &[u8], nonce: u64) -> Result<Vec<u8>, String> {
     let mut plain = Vec::with_capacity(frames.len());
     let (mut rest, mut last) = (frames, Lsn::ZERO);
     while let Some(parsed) = frame::parse(rest, nonce) {
-        put_number(parsed.head.lsn.value().saturating_sub(last.value()), &mut plain);
-        put_number(u64::try_from(parsed.ops_bytes().len()).unwrap_or(u64::MAX), &mut plain);
+        (parsed.head.lsn.value().saturating_sub(last.value())).put(&mut plain);
+        u64::try_from(parsed.ops_bytes().len()).unwrap_or(u64::MAX).put(&mut plain);
         plain.extend_from_slice(parsed.ops_bytes());
         last = parsed.head.lsn;
         rest = rest.get(parsed.bytes.len()..).unwrap_or_default();
@@ -71,33 +72,10 @@ fn plain(packed: &[u8]) -> Result<Vec<u8>, &'static str> {
 }
 
 fn frame_head(bytes: &[u8]) -> Option<(u64, usize, &[u8])> {
-    let (above, behind) = number(bytes)?;
-    let (length, behind) = number(behind)?;
-    Some((above, usize::try_from(length).ok()?, behind))
-}
-
-fn put_number(number: u64, out: &mut Vec<u8>) {
-    let mut rest = number;
-    while rest >= 0x80 {
-        let [low, ..] = rest.to_le_bytes();
-        out.push(low | 0x80);
-        rest >>= 7;
-    }
-    let [low, ..] = rest.to_le_bytes();
-    out.push(low);
-}
-
-fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (mut value, mut rest) = (0_u64, bytes);
-    for shift in (0..64).step_by(7) {
-        let (byte, behind) = rest.split_first()?;
-        rest = behind;
-        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
-        if byte & 0x80 == 0 {
-            return Some((value, rest));
-        }
-    }
-    None
+    let mut input = Input(bytes);
+    let above = u64::take(&mut input).ok()?;
+    let length = u64::take(&mut input).ok()?;
+    Some((above, usize::try_from(length).ok()?, input.0))
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use crate::limits::{EXTENSION_BYTES_MAX, EXTENSIONS_MAX};
 use crate::store::records::{Extensions, IntervalRecord, RecordError};
 
 /// What is left to read of a record.
-pub(super) struct Input<'a>(pub(super) &'a [u8]);
+pub(in crate::store) struct Input<'a>(pub(in crate::store) &'a [u8]);
 
 /// A value that stands in a record.
-pub(super) trait Field: Sized {
+pub(in crate::store) trait Field: Sized {
     fn put(&self, out: &mut Vec<u8>);
     fn take(input: &mut Input<'_>) -> Result<Self, RecordError>;
 }

@@ -8,7 +8,7 @@ mod field;
 
 use bytes::Bytes;
 
-use self::field::{Field, Input};
+pub(in crate::store) use self::field::{Field, Input};
 use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
 
 /// The version that is written, and the highest that is read.

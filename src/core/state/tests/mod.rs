@@ -216,6 +216,16 @@ impl World {
     }
 }
 
+/// Anna owns a group in which Bob is a member; the next item is m3.
+fn pair() -> (World, DeviceId, DeviceId, GroupId) {
+    let mut world = World::new();
+    let anna = world.user("anna");
+    let bob = world.user("bob");
+    let group = world.group(anna);
+    world.add(anna, group, "bob");
+    (world, anna, bob, group)
+}
+
 pub(crate) fn device_of(answer: Answer) -> DeviceId {
     let Answer::Enrolled { device, .. } = answer else { panic!("{answer:?}") };
     device

@@ -3,15 +3,6 @@
 use super::*;
 use crate::core::command::Storage;
 
-fn pair() -> (World, DeviceId, DeviceId, GroupId) {
-    let mut world = World::new();
-    let anna = world.user("anna");
-    let bob = world.user("bob");
-    let group = world.group(anna);
-    world.add(anna, group, "bob");
-    (world, anna, bob, group)
-}
-
 #[test]
 fn on_a_full_disk_nothing_that_grows_is_taken_and_it_writes_nothing() {
     let (mut world, anna, _, group) = pair();

@@ -69,21 +69,11 @@ impl World {
     }
 }
 
-/// Anna owns a group in which Bob is a member; the next item is m3.
-fn three() -> (World, DeviceId, DeviceId, GroupId) {
-    let mut world = World::new();
-    let anna = world.user("anna");
-    let bob = world.user("bob");
-    let group = world.group(anna);
-    world.add(anna, group, "bob");
-    (world, anna, bob, group)
-}
-
 const M3: MessageId = MessageId::new(3);
 
 #[test]
 fn an_edit_is_an_item_of_its_own_and_the_target_names_the_newest() {
-    let (mut world, _, bob, group) = three();
+    let (mut world, _, bob, group) = pair();
     world.say(bob, group, "helo");
     assert_eq!(sent(&world.act(bob, group, Act::Edits(M3), "hallo")), 4);
     assert_eq!(sent(&world.act(bob, group, Act::Edits(M3), "hello")), 5);
@@ -96,7 +86,7 @@ fn an_edit_is_an_item_of_its_own_and_the_target_names_the_newest() {
 
 #[test]
 fn only_its_author_edits_an_item_and_only_for_a_time_and_only_so_often() {
-    let (mut world, anna, bob, group) = three();
+    let (mut world, anna, bob, group) = pair();
     world.say(bob, group, "hello");
     assert_eq!(refused(world.act(anna, group, Act::Edits(M3), "mine")), Refusal::NotYours);
     for _ in 0..EDITS_MAX {
@@ -113,7 +103,7 @@ fn only_its_author_edits_an_item_and_only_for_a_time_and_only_so_often() {
 
 #[test]
 fn a_recall_wipes_the_target_and_every_edit_of_it_in_one_frame() {
-    let (mut world, anna, bob, group) = three();
+    let (mut world, anna, bob, group) = pair();
     world.say(bob, group, "helo");
     world.act(bob, group, Act::Edits(M3), "hallo");
     world.act(bob, group, Act::Edits(M3), "hello");
@@ -137,7 +127,7 @@ fn a_recall_wipes_the_target_and_every_edit_of_it_in_one_frame() {
 
 #[test]
 fn members_recall_what_is_theirs_and_admins_and_owners_what_anybody_said() {
-    let (mut world, anna, bob, group) = three();
+    let (mut world, anna, bob, group) = pair();
     world.say(anna, group, "hers");
     world.say(bob, group, "his");
     assert_eq!(refused(world.act(bob, group, Act::Recalls(M3), "")), Refusal::NotAllowed);
@@ -150,7 +140,7 @@ fn members_recall_what_is_theirs_and_admins_and_owners_what_anybody_said() {
 
 #[test]
 fn an_author_recalls_only_as_long_as_the_settings_say_and_an_owner_at_any_time() {
-    let (mut world, anna, bob, group) = three();
+    let (mut world, anna, bob, group) = pair();
     world.state = State::new(Settings { recall_ms: DAY_MS, ..Settings::default() });
     world.say(bob, group, "his");
     world.now_ms += DAY_MS + 1;
@@ -160,7 +150,7 @@ fn an_author_recalls_only_as_long_as_the_settings_say_and_an_owner_at_any_time()
 
 #[test]
 fn only_content_that_is_there_and_visible_can_be_a_target() {
-    let (mut world, anna, bob, group) = three();
+    let (mut world, anna, bob, group) = pair();
     world.say(anna, group, "hello");
     let edit = sent(&world.act(anna, group, Act::Edits(M3), "hullo"));
     let reaction = sent(&world.act(bob, group, Act::Reacts(M3), "+1"));
@@ -178,7 +168,7 @@ fn only_content_that_is_there_and_visible_can_be_a_target() {
 
 #[test]
 fn what_the_batch_under_way_adds_can_be_edited_and_recalled_within_it() {
-    let (mut world, anna, bob, group) = three();
+    let (mut world, anna, bob, group) = pair();
     let unread = |number, act, text| {
         let mut command = send(bob, number, 1, group, text);
         let Command::Send(SendCommand { what: Ok(what), .. }) = &mut command else { unreachable!() };
@@ -201,7 +191,7 @@ fn what_the_batch_under_way_adds_can_be_edited_and_recalled_within_it() {
 
 #[test]
 fn what_was_read_before_the_last_change_is_outdated_and_never_decided_on() {
-    let (mut world, _, bob, group) = three();
+    let (mut world, _, bob, group) = pair();
     world.say(bob, group, "helo");
     let before = world.acting(bob, 2, group, Act::Edits(M3), "first");
     let mut late = world.acting(bob, 3, group, Act::Edits(M3), "second");
@@ -221,7 +211,7 @@ fn what_was_read_before_the_last_change_is_outdated_and_never_decided_on() {
 
 #[test]
 fn what_was_read_before_its_target_came_is_outdated() {
-    let (mut world, _, bob, group) = three();
+    let (mut world, _, bob, group) = pair();
     let early = world.acting(bob, 2, group, Act::Reacts(M3), "+1");
     assert!(!early.is_outdated(&world.tables));
     world.say(bob, group, "hello");
@@ -230,7 +220,7 @@ fn what_was_read_before_its_target_came_is_outdated() {
 
 #[test]
 fn after_a_start_everything_read_before_is_outdated_but_at_the_head() {
-    let (mut world, _, bob, group) = three();
+    let (mut world, _, bob, group) = pair();
     world.say(bob, group, "helo");
     let before = world.acting(bob, 2, group, Act::Edits(M3), "hallo");
     world.say(bob, group, "more");
@@ -243,7 +233,7 @@ fn after_a_start_everything_read_before_is_outdated_but_at_the_head() {
 
 #[test]
 fn reactions_edits_and_recalls_are_no_content() {
-    let (mut world, anna, bob, group) = three();
+    let (mut world, anna, bob, group) = pair();
     world.say(anna, group, "hello");
     world.act(bob, group, Act::Reacts(M3), "+1");
     world.act(anna, group, Act::Edits(M3), "hullo");
@@ -254,7 +244,7 @@ fn reactions_edits_and_recalls_are_no_content() {
 
 #[test]
 fn mentions_are_counted_for_other_members_and_known_again_when_recalled() {
-    let (mut world, anna, bob, group) = three();
+    let (mut world, anna, bob, group) = pair();
     let carol = world.user("carol");
     let (a, b, c) = (world.user_of(anna), world.user_of(bob), world.user_of(carol));
     let stranger = UserId::new(99);
@@ -277,7 +267,7 @@ fn mentions_are_counted_for_other_members_and_known_again_when_recalled() {
 
 #[test]
 fn a_recall_is_taken_from_the_reserve_and_an_edit_is_not() {
-    let (mut world, _, bob, group) = three();
+    let (mut world, _, bob, group) = pair();
     world.say(bob, group, "hello");
     world.state.set_storage(Storage::Reserve);
     let recall = world.acting(bob, 2, group, Act::Recalls(M3), "");
@@ -289,7 +279,7 @@ fn a_recall_is_taken_from_the_reserve_and_an_edit_is_not() {
 /// Scenario 1: an edit or a recall sent again answers the same msgid, whatever became of its target since.
 #[test]
 fn an_edit_or_recall_again_answers_the_same_and_changes_nothing() {
-    let (mut world, _, bob, group) = three();
+    let (mut world, _, bob, group) = pair();
     world.say(bob, group, "helo");
     let edit = world.acting(bob, 2, group, Act::Edits(M3), "hello");
     let first = world.answer(edit.clone());
