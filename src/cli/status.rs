@@ -90,11 +90,6 @@ fn print_server(context: &Context, status: &Status) -> Result<Exit, CliError> {
         index_bytes: status.index_bytes,
         live_bytes: (status.live_bytes > 0).then_some(status.live_bytes),
     };
-    let multiple = (status.log_bytes + status.index_bytes) as f64 / status.live_bytes as f64;
-    let live = match status.live_bytes {
-        0 => String::new(),
-        live => format!("\nlive         {live} bytes; log and index are {multiple:.1} times that"),
-    };
     let text = format!(
         "version      {}\nuptime       {}\nusers        {}\ngroups       {}\ndevices      {}\nconnections  {}\nitems        {}\nlog          {} bytes, {} frames\nindex        {} bytes{}",
         visible::name(&status.version),
@@ -107,8 +102,50 @@ fn print_server(context: &Context, status: &Status) -> Result<Exit, CliError> {
         status.log_bytes,
         status.durable_lsn,
         status.index_bytes,
-        live,
+        live(status),
     );
     context.output.record(&text, &json)?;
     Ok(Exit::Done)
+}
+
+/// The line about what is live; none where the server has not counted it. Its figures are whatever a server says.
+fn live(status: &Status) -> String {
+    match status.live_bytes {
+        0 => String::new(),
+        live => {
+            let multiple = status.log_bytes.saturating_add(status.index_bytes) as f64 / live as f64;
+            format!("\nlive         {live} bytes; log and index are {multiple:.1} times that")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sized(log_bytes: u64, index_bytes: u64, live_bytes: u64) -> Status {
+        let version = String::new();
+        let (uptime_ms, users, groups, devices, connections, items, durable_lsn) = Default::default();
+        Status {
+            version,
+            uptime_ms,
+            users,
+            groups,
+            devices,
+            connections,
+            items,
+            durable_lsn,
+            log_bytes,
+            index_bytes,
+            live_bytes,
+        }
+    }
+
+    #[test]
+    fn no_figure_of_a_server_is_too_large_to_be_shown() {
+        assert_eq!(live(&sized(300, 100, 200)), "\nlive         200 bytes; log and index are 2.0 times that");
+        assert_eq!(live(&sized(u64::MAX, u64::MAX, 0)), "");
+        let largest = live(&sized(u64::MAX, u64::MAX, u64::MAX));
+        assert!(largest.ends_with(" are 1.0 times that"), "{largest}");
+    }
 }
