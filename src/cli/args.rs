@@ -92,8 +92,9 @@ pub struct Common {
     pub verbose: bool,
     /// Act with the operator key of this machine's server instead of a profile
     ///
-    /// Works where the server's certs folder can be read. It can invite, list and revoke, not read or send: for the
-    /// time before anybody has joined, and for the day when the operator has lost every device.
+    /// Works where the server's certs folder can be read. It can invite, list and revoke, shut users out, delete them and
+    /// free their handles, not read or send: for the time before anybody has joined, and for the day when the operator
+    /// has lost every device.
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub operator: bool,
     /// The server's folder of keys, for serve and --operator [default: certs]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::visible;
-use crate::client::{Client, ToldTo};
+use crate::client::ToldTo;
 
 /// What can be done to users.
 #[derive(Debug, Clone, Subcommand)]
@@ -118,35 +118,36 @@ struct NamedJson<'a> {
 /// # Errors
 /// Where the server refuses or is out of reach.
 pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliError> {
-    let client = context.anyone().await?;
     let (handle, words) = match command {
-        UserCommand::Name { text } => return name(context, &client, text).await,
+        UserCommand::Name { text } => return name(context, text).await,
         UserCommand::Presence { who } => {
+            let (_, client) = context.member().await?;
             if let Some(who) = who {
                 client.set_presence(ToldTo::from(*who)).await?;
             }
             return told(context, client.presence().await?);
         }
         UserCommand::Receipts { who } => {
+            let (_, client) = context.member().await?;
             if let Some(who) = who {
                 client.set_receipts(ToldTo::from(*who)).await?;
             }
             return told(context, client.receipts_told_to().await?);
         }
         UserCommand::Deactivate { handle } => {
-            client.deactivate_user(handle).await?;
+            context.anyone().await?.deactivate_user(handle).await?;
             (handle, "is shut out; gaggle user reactivate lets them in again")
         }
         UserCommand::Reactivate { handle } => {
-            client.reactivate_user(handle).await?;
+            context.anyone().await?.reactivate_user(handle).await?;
             (handle, "may come in again")
         }
         UserCommand::Delete { handle } => {
-            client.delete_user(handle).await?;
+            context.anyone().await?.delete_user(handle).await?;
             (handle, "is deleted; the handle is reserved until gaggle user free-handle")
         }
         UserCommand::FreeHandle { handle } => {
-            client.free_handle(handle).await?;
+            context.anyone().await?.free_handle(handle).await?;
             (handle, "is free: gaggle invite makes a link for somebody new")
         }
     };
@@ -173,7 +174,8 @@ fn told(context: &Context, told_to: ToldTo) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-async fn name(context: &Context, client: &Client, text: &str) -> Result<Exit, CliError> {
+async fn name(context: &Context, text: &str) -> Result<Exit, CliError> {
+    let (_, client) = context.member().await?;
     client.set_name(text).await?;
     context.output.record("", &NamedJson { name: text })?;
     let words = if text.is_empty() {

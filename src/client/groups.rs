@@ -149,7 +149,8 @@ impl Client {
         let user = self.connected().await?.user;
         let list: frame::UserList = self.look(&frame::Names { users: vec![user], extensions: none() }).await?;
         let own = list.rows.0.into_iter().find(|row| row.user == user);
-        Ok(own.and_then(|row| byte(&row.extensions, user_info::SWITCHES)).unwrap_or(0))
+        let own = own.ok_or_else(|| RequestError::Protocol("the list has no row of one's own".to_owned()))?;
+        Ok(byte(&own.extensions, user_info::SWITCHES).unwrap_or(0))
     }
 
     async fn change<Q: Frame>(&self, question: &Q) -> Result<MessageId, RequestError> {

@@ -449,7 +449,17 @@ fn the_operator_key_brings_back_who_lost_every_device() {
     let devices = alice.json(&["--operator", "devices", "list", "--for", "bob"]);
     assert_eq!((&devices[0]["revoked"], &devices[1]["revoked"]), (&json!(true), &json!(false)));
     assert_eq!(alice.json(&["--operator", "users"]).len(), 2);
-    alice.run(&["--operator", "send", "g1", "x"]).ends_with(2, "cannot be done with the operator key");
+    let of_a_user: [&[&str]; 6] = [
+        &["send", "g1", "x"],
+        &["user", "name", "Alice"],
+        &["user", "presence"],
+        &["user", "presence", "nobody"],
+        &["user", "receipts"],
+        &["user", "receipts", "everyone"],
+    ];
+    for args in of_a_user {
+        alice.run(&[&["--operator"], args].concat()).ends_with(2, "cannot be done with the operator key");
+    }
 }
 
 #[test]
