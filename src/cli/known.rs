@@ -51,11 +51,15 @@ impl Known {
         groups
     }
 
-    /// The direct chat with the user of that handle.
+    /// The direct chat with the user of that handle, where only one is known: who had the handle before somebody new got
+    /// it may be the one in another.
     #[must_use]
     pub fn direct(&self, handle: &str) -> Option<GroupId> {
         let mut chats = self.0.iter().filter(|(id, known)| *known == handle && id.pair().is_some());
-        chats.next().map(|(id, _)| *id)
+        match (chats.next(), chats.next()) {
+            (Some((only, _)), None) => Some(*only),
+            (Some(_), Some(_)) | (None, _) => None,
+        }
     }
 
     /// The name of a group.
@@ -82,6 +86,7 @@ mod tests {
     use super::*;
     use crate::cli::context::Context;
     use crate::cli::context::tests::made;
+    use crate::ids::UserId;
 
     #[test]
     fn names_are_found_again_and_damage_is_nothing_known() {
@@ -95,5 +100,16 @@ mod tests {
         assert_eq!(known.named("b"), [GroupId::new(3)]);
         std::fs::write(folder.path().join(FILE), b"{\"g1\":").unwrap();
         assert_eq!(Known::load(&profile), Known::default());
+    }
+
+    #[test]
+    fn a_message_is_not_queued_for_who_had_the_handle_before() {
+        let with = |user| GroupId::direct(UserId::new(1), UserId::new(user));
+        let mut known = Known::of(&[made(1, "bob", Role::Member)]);
+        assert_eq!(known.direct("bob"), None);
+        known.note(with(2), "bob");
+        assert_eq!(known.direct("bob"), Some(with(2)));
+        known.note(with(3), "bob");
+        assert_eq!(known.direct("bob"), None);
     }
 }
