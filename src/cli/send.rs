@@ -29,6 +29,8 @@ so and ends with 3, and the next `gaggle send`, `gaggle tail` or `gaggle outbox 
 With - (or nothing, and stdin not a terminal) each line of stdin is a message, empty lines are left out, and msgids are \
 printed in the order of the lines. Text must be UTF-8, 64 KiB at most. A text that begins with - goes behind --.
 
+--mention looks the members up at the server: where that is out of reach, nothing is queued.
+
   gaggle send team \"hello, everybody\"
   tail -f /var/log/app.log | gaggle send g7 -
   git log -1 -p | gaggle send team --whole
@@ -167,9 +169,7 @@ pub async fn send(context: &Context, target: Target<'_>, sending: Sending<'_>) -
             let mentions = mentioned(&client, group, sending.mention).await?;
             sender.one(&Say::Text { text, reply_to: None, mentions }, patience(begun)).await
         }
-        Source::Lines if sending.mention.is_empty() => stream::run(&sender).await,
-        Source::Lines => Err(CliError::failed("--mention is of one message, but each line of stdin is one")
-            .advise("--whole makes one of all of them")),
+        Source::Lines => stream::run(&sender).await,
     }
 }
 
@@ -228,6 +228,10 @@ async fn mentioned(client: &Client, group: GroupId, handles: &[String]) -> Resul
 fn source(context: &Context, sending: Sending<'_>) -> Result<Source, CliError> {
     let text = match sending.text {
         Some("-") | None if sending.whole => input::whole(BODY_BYTES_MAX)?,
+        Some("-") | None if !sending.mention.is_empty() => {
+            return Err(CliError::failed("--mention is of one message, but each line of stdin is one")
+                .advise("--whole makes one of all of them"));
+        }
         Some("-") | None => {
             if output::input_is_a_terminal() {
                 context.output.words("each line is a message; Ctrl-D ends");

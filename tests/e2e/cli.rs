@@ -508,6 +508,7 @@ fn the_exit_codes_are_those_of_the_table() {
     run(&["outbox", "list"]).ends_with(2, "join");
     run(&["frobnicate"]).ends_with(2, "frobnicate");
     run(&["send"]).ends_with(2, "GROUP");
+    run(&["send", "g1", "-", "--mention", "bob"]).ends_with(2, "--mention is of one message");
     run(&["--help"]).ends_with(0, "");
     run(&["--version"]).ends_with(0, "");
     assert!(run(&["--version"]).out.starts_with("gaggle 0."));
