@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::known::Known;
-use crate::cli::membership::{self, Change};
+use crate::cli::membership::{self, Change, Way};
 use crate::cli::visible;
 use crate::client::{Client, ConversationInfo, History, Profile, Role};
 use crate::ids::{GroupId, MessageId};
@@ -288,14 +288,14 @@ async fn act(context: &Context, profile: &Profile, client: &Client, command: &Gr
                 Higher::Owner => Role::Owner,
                 Higher::Admin => Role::Admin,
             };
-            membership::role(context, profile, client, member, role).await
+            membership::role(context, profile, client, member, (Way::Up, role)).await
         }
         GroupCommand::Demote(DemoteArgs { member, to }) => {
             let role = match to {
                 Lower::Admin => Role::Admin,
                 Lower::Member => Role::Member,
             };
-            membership::role(context, profile, client, member, role).await
+            membership::role(context, profile, client, member, (Way::Down, role)).await
         }
         GroupCommand::Mute(args) => membership::change(context, profile, client, args, Change::Mute).await,
         GroupCommand::Unmute(args) => membership::change(context, profile, client, args, Change::Unmute).await,

@@ -6,7 +6,7 @@ use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::group::{AddedByArg, MemberArgs, PolicyArg, tell};
 use crate::cli::visible;
-use crate::client::{AddedBy, Client, Group, History, Profile, Role};
+use crate::client::{AddedBy, Client, Group, History, Member, Profile, Role};
 use crate::ids::{GroupId, MessageId};
 
 /// What is done to somebody, beside their role.
@@ -39,22 +39,61 @@ struct AddedByJson {
     added_by: &'static str,
 }
 
-/// Gives a role.
+/// Which way a role is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// To a higher one.
+    Up,
+    /// To a lower one.
+    Down,
+}
+
+/// Gives a higher or a lower role.
 ///
 /// # Errors
-/// Where the server refuses or is out of reach.
+/// Where the member's role is beyond that already, or the server refuses or is out of reach.
 pub async fn role(
     context: &Context,
     profile: &Profile,
     client: &Client,
     MemberArgs { group, handle }: &MemberArgs,
-    role: Role,
+    (way, role): (Way, Role),
 ) -> Result<Exit, CliError> {
     let id = context::group(client, profile, group).await?;
+    let named = handle.to_ascii_lowercase();
+    // Of whom it finds no member the server says what they are.
+    if let Some(member) = client.members(id).await?.iter().find(|member| member.handle == named) {
+        beyond(id, member, (way, role))?;
+    }
     let msgid = client.set_role(id, handle, role).await?;
     let now = if msgid == MessageId::ZERO { "is already" } else { "is now" };
     let (handle, role, group) = (visible::name(handle), role.name(), visible::name(group));
     tell(context, id, msgid, &format!("{handle} {now} {role} of {group}"))
+}
+
+/// Refuses a change that would go the other way.
+fn beyond(group: GroupId, member: &Member, (way, role): (Way, Role)) -> Result<(), CliError> {
+    let (Some(now), Some(then)) = (height(member.role), height(role)) else { return Ok(()) };
+    let (is_beyond, higher_or_lower, other) = match way {
+        Way::Up => (now > then, "higher", "demote"),
+        Way::Down => (now < then, "lower", "promote"),
+    };
+    if !is_beyond {
+        return Ok(());
+    }
+    let (handle, is, role) = (visible::name(&member.handle), member.role.name(), role.name());
+    Err(CliError::refused(format!("{handle} is {is} of {group}, and {role} is no {higher_or_lower} role"))
+        .advise(format!("gaggle group {other} {group} {handle} --to {role}")))
+}
+
+/// How high a role is; none of one that this version does not know.
+const fn height(role: Role) -> Option<u8> {
+    match role {
+        Role::Owner => Some(3),
+        Role::Admin => Some(2),
+        Role::Member => Some(1),
+        Role::Former | Role::Other(_) => None,
+    }
 }
 
 /// Mutes, bans, or takes either back.

@@ -547,6 +547,10 @@ fn who_may_do_what_is_changed_and_shown() {
     alice.ok(&["group", "policy", "team", "full-history"]);
     assert_eq!(bob.ok(&["group", "policy", "team"]).out, "full-history\n");
     alice.ok(&["group", "demote", "team", "bob"]);
+    alice
+        .run(&["group", "demote", "team", "Bob", "--to", "admin"])
+        .ends_with(1, "gaggle group promote g1 bob --to admin");
+    alice.run(&["group", "promote", "team", "alice"]).ends_with(1, "gaggle group demote g1 alice --to admin");
     alice.ok(&["group", "ban", "team", "bob"]);
     alice.run(&["group", "add", "team", "bob"]).ends_with(1, "banned");
     alice.ok(&["group", "unban", "team", "bob"]);
