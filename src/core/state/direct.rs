@@ -2,11 +2,11 @@
 //!
 //! Nobody makes one: it is there for its two users, and its rows come into being with the first request or message that
 //! needs them, whoever of the two is first. Both belong to it from its first item on, neither owns it, nobody else can
-//! come in, and nobody leaves.
+//! come in, and nobody leaves. With who is deleted none begins any more.
 
 use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Event, Refusal};
-use crate::core::rows::{GroupRow, Handle, Interval, ItemContent, MemberRow, Policy, Role, Write};
+use crate::core::rows::{GroupRow, Handle, Interval, ItemContent, MemberRow, Policy, Role, UserRow, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
 use crate::ids::{DeviceId, GroupId, Tag, UserId};
@@ -27,6 +27,9 @@ impl Decision<'_> {
     pub(super) fn begin_direct(&mut self, group: GroupId, user: UserId) -> Result<(), Refusal> {
         let Some((low, high)) = group.pair().filter(|_| self.group(group).is_none()) else { return Ok(()) };
         let users = if low == high { vec![low] } else { vec![low, high] };
+        if users.iter().any(|user| self.user(*user).is_none_or(UserRow::is_deleted)) {
+            return Err(Refusal::NoSuchUser);
+        }
         let counts = self.tables.counts();
         let memberships = counts.memberships + self.pending.added.memberships + users.len();
         let cursors = users.iter().map(|user| self.live_devices_of(*user).len() + 1).sum();

@@ -86,6 +86,30 @@ fn a_chat_is_there_without_being_made_and_for_nobody_else() {
     assert_eq!(refused(world.say(carl, group, "x")), Refusal::NoSuchGroup);
 }
 
+/// The id of a chat names its users, so that a send can name one who is gone.
+#[test]
+fn no_chat_begins_with_who_is_deleted_and_one_that_is_there_stays() {
+    let (mut world, anna, bob, group) = pair();
+    let carl = world.user("carl");
+    let begun = GroupId::direct(world.user_of(anna), world.user_of(carl));
+    assert_eq!(sent(&world.say(anna, begun, "first")), 2);
+    for name in ["bob", "carl"] {
+        world.answer(Command::DeactivateUser { by: Actor::Operator, handle: handle(name) });
+    }
+    let dora = world.user("dora");
+    let other = GroupId::direct(world.user_of(dora), world.user_of(bob));
+    assert_eq!(sent(&world.say(dora, other, "when you are back")), 2, "who is deactivated may come back");
+    for name in ["bob", "carl"] {
+        world.answer(Command::DeleteUser { by: Actor::Operator, handle: handle(name) });
+    }
+    let applied = world.run(send(anna, 2, 2, group, "too late"));
+    assert_eq!((refused(applied.answer), applied.events.len()), (Refusal::NoSuchUser, 0));
+    assert!(world.tables.group(group).is_none() && world.tables.member(group, world.user_of(bob)).is_none());
+    assert_eq!(refused(world.answer(open(anna, "bob"))), Refusal::NoSuchUser, "by either road");
+    let left = world.tables.head(begun);
+    assert_eq!(sent(&world.say(anna, begun, "still mine")), left.next().value());
+}
+
 #[test]
 fn a_send_that_is_refused_begins_no_chat() {
     let (mut world, anna, _, group) = pair();
