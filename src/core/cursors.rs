@@ -38,6 +38,8 @@ impl Cursors {
         self.rows.insert((group, user, device), Stands { msgid, content, own });
         if version > 0 {
             self.versions.insert((group, user), version);
+        } else if device == READ_MARK {
+            self.versions.remove(&(group, user));
         }
     }
 
@@ -61,5 +63,24 @@ impl Cursors {
     /// How many there are.
     pub(in crate::core) fn len(&self) -> usize {
         self.rows.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As on disk, where a row without a version stands in the place of the one before it.
+    #[test]
+    fn a_read_mark_that_is_put_again_has_the_version_that_was_put() {
+        let (group, user) = (GroupId::new(1), UserId::new(2));
+        let row = |version| CursorRow { version, ..CursorRow::without_ordinals(MessageId::new(3)) };
+        let mut cursors = Cursors::default();
+        for version in [0, 2, 3, 0] {
+            cursors.put(group, user, READ_MARK, row(version));
+            cursors.put(group, user, READ_MARK.next(), row(0));
+            assert_eq!(cursors.one(group, user, READ_MARK), Some(row(version)));
+        }
+        assert!(cursors.versions.is_empty());
     }
 }

@@ -53,11 +53,15 @@ impl Decision<'_> {
         if before.version != version {
             return Err(Refusal::MarkMoved);
         }
+        // In a direct chat that nothing has begun there is nothing to be unread, and no membership for a mark to be of.
+        if self.tables.member(group, user).is_none() {
+            return Ok(Answer::ReadMark { group, msgid: MessageId::ZERO, version: before.version });
+        }
         self.put_mark(user, device, group, to, version.saturating_add(1))
     }
 
     fn mark_of(&self, user: UserId, group: GroupId) -> Result<CursorRow, Refusal> {
-        self.may_in(group, Verb::ReadMark, Some(user))?;
+        self.tables.may_in(group, Verb::ReadMark, Some(user))?;
         Ok(self.cursor(group, user, READ_MARK).unwrap_or(CursorRow::without_ordinals(MessageId::ZERO)))
     }
 

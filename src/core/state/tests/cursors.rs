@@ -236,6 +236,35 @@ fn marking_unread_names_the_version_and_asked_again_is_done_already() {
     assert_eq!(refused(world.answer(mark_read(bob, group, 1, 0))), Refusal::NoSuchGroup);
 }
 
+/// A mark without a membership would be of nobody, and pass the bound of cursors.
+#[test]
+fn marking_unread_writes_nothing_where_nothing_has_begun_a_direct_chat() {
+    let (mut world, anna, bob, _) = pair();
+    let group = GroupId::direct(world.user_of(anna), world.user_of(bob));
+    for msgid in [0, 7] {
+        let unread = world.run(mark_unread(anna, group, msgid, 0));
+        assert_eq!((marked(unread.answer), unread.writes.len(), unread.events.len()), ((0, 0), 0, 0));
+    }
+    assert_eq!(refused(world.answer(mark_unread(anna, group, 7, 3))), Refusal::MarkMoved);
+    world.decide(send(bob, 1, 1, group, "first"));
+    let unread = world.decide(mark_unread(anna, group, 2, 0));
+    assert_eq!((marked(unread.answer), unread.writes.len()), ((0, 0), 0), "what is not durable is not there");
+    world.publish();
+    assert_eq!(marked(world.answer(mark_unread(anna, group, 1, 0))), (1, 1));
+}
+
+/// Nor is a mark of a group that is not durable: acks and skips are refused there too.
+#[test]
+fn a_read_mark_is_of_what_is_durable() {
+    let (mut world, anna, bob, group) = pair();
+    world.decide(Command::AddMember { by: anna, group, handle: handle("bob") });
+    for command in [mark_read(bob, group, 1, 0), mark_unread(bob, group, 1, 0)] {
+        assert_eq!(refused(world.decide(command).answer), Refusal::NoSuchGroup);
+    }
+    world.publish();
+    assert_eq!(marked(world.answer(mark_unread(bob, group, 2, 0))), (2, 1));
+}
+
 #[test]
 fn coming_back_keeps_the_version_of_a_read_mark() {
     let (mut world, anna, bob, group) = pair();
