@@ -1,7 +1,7 @@
 //! Roles, muting and bans: who may do what in a group changes, each as an item of it.
 //!
-//! A group with members always has an owner who can speak: the last owner stays one until there is another, owners are
-//! never muted, and becoming one lifts it. Two owners who take the role from each other are decided one after the other,
+//! A group with members always has an owner: the last one who is not deactivated stays one until there is another. Owners
+//! are never muted, and becoming one lifts it. Two owners who take the role from each other are decided one after the other,
 //! and the second is no owner any more. A ban outlives the stay and everything else that happens to the group; muting
 //! ends with the stay.
 
@@ -47,9 +47,10 @@ impl Decision<'_> {
         msgid
     }
 
-    /// Whether the group has an owner other than this user.
-    pub(super) fn has_owner_beside(&self, group: GroupId, user: UserId) -> bool {
-        self.current_members(group).iter().any(|(other, row)| *other != user && row.role == Role::Owner)
+    /// Whether the group has an owner other than this user, who may come in.
+    fn has_owner_beside(&self, group: GroupId, user: UserId) -> bool {
+        let is_owner = |other: UserId, row: &MemberRow| row.role == Role::Owner && self.is_active(other);
+        self.current_members(group).into_iter().any(|(other, row)| other != user && is_owner(other, row))
     }
 
     // ---- muting -------------------------------------------------------------------------------------------------------

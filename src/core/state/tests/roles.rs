@@ -81,6 +81,18 @@ fn of_two_owners_who_step_down_at_once_one_stays() {
     assert_eq!((first, refused(second)), (Answer::Done(Some(m(5))), Refusal::LastOwner));
 }
 
+/// Nobody could do in the group what owners do, as long as the other one is shut out.
+#[test]
+fn an_owner_who_is_deactivated_is_no_other_to_step_down_for() {
+    let (mut world, [anna, bob, _], group) = trio();
+    world.answer(role(anna, group, "bob", Role::Owner));
+    world.answer(Command::DeactivateUser { by: Actor::Operator, handle: handle("bob") });
+    assert_eq!(refused(world.answer(role(anna, group, "anna", Role::Member))), Refusal::LastOwner);
+    world.answer(Command::ReactivateUser { by: Actor::Operator, handle: handle("bob") });
+    assert_eq!(world.answer(role(anna, group, "anna", Role::Member)), Answer::Done(Some(m(5))));
+    assert_eq!(row(&world, group, bob).role, Role::Owner);
+}
+
 /// Scenario 25: muted means no word, while pulls, acks, read marks and leaving go on.
 #[test]
 fn who_is_muted_reads_acknowledges_and_leaves_and_nothing_else() {
