@@ -5,12 +5,11 @@
 //! come in, and nobody leaves. With who is deleted none begins any more.
 
 use crate::core::authorise::Verb;
-use crate::core::command::{Answer, Event, Refusal};
-use crate::core::rows::{GroupRow, Handle, Interval, ItemContent, MemberRow, Policy, Role, UserRow, Write};
+use crate::core::command::{Answer, Refusal};
+use crate::core::rows::{Handle, Policy, Role, UserRow};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
-use crate::ids::{DeviceId, GroupId, Tag, UserId};
-use crate::limits::{GROUPS_MAX, MEMBERSHIPS_MAX};
+use crate::ids::{DeviceId, GroupId, UserId};
 
 impl Decision<'_> {
     /// The same chat every time, from either side.
@@ -30,26 +29,9 @@ impl Decision<'_> {
         if users.iter().any(|user| self.user(*user).is_none_or(UserRow::is_deleted)) {
             return Err(Refusal::NoSuchUser);
         }
-        let counts = self.tables.counts();
-        let memberships = counts.memberships + self.pending.added.memberships + users.len();
-        let cursors = users.iter().map(|user| self.live_devices_of(*user).len() + 1).sum();
-        let fits = counts.groups + self.pending.added.groups < GROUPS_MAX && memberships <= MEMBERSHIPS_MAX;
-        if !fits || !self.has_room_for_cursors(cursors) {
-            return Err(Refusal::LimitReached);
-        }
+        self.check_room_for(group, &users)?;
         self.use_up(user, Limited::Groups, 1, self.settings.groups)?;
-        let policy = Policy::FromJoin;
-        let msgid = self.add_item(group, user, Tag::NONE, ItemContent::Created { name: String::new(), policy });
-        let (name, topic) = (String::new(), String::new());
-        let (first_kept, head_mark, created_ms) = (msgid, msgid, self.now_ms);
-        let row = GroupRow { name, policy, first_kept, head_mark, content_mark: 0, created_ms, topic };
-        self.put(Write::Group(group, row));
-        for user in users {
-            let stay = Interval { joined: msgid, left: None, policy, content_before: 0, content_until: 0 };
-            self.put(Write::Member(group, user, MemberRow::present(Role::Member, vec![stay])));
-            self.start_cursors(group, user, msgid.previous(), 0);
-            self.events.push(Event::Membership { group, user, member: true, msgid });
-        }
+        self.begin_group(group, user, (String::new(), Policy::FromJoin), (Role::Member, &users));
         Ok(())
     }
 }

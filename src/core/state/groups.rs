@@ -7,7 +7,6 @@ use crate::core::rows::{GroupRow, Interval, ItemContent, MemberRow, Meta, Policy
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
 use crate::ids::{DeviceId, GroupId, Tag, UserId};
-use crate::limits::GROUPS_MAX;
 
 impl Decision<'_> {
     /// The item that says so is the first, and the creator's join.
@@ -15,25 +14,36 @@ impl Decision<'_> {
         let user = self.session(by)?;
         self.may(Verb::CreateGroup, Some(user))?;
         let name = group_name(name).ok_or(Refusal::BadName)?.to_owned();
-        let groups = self.tables.counts().groups + self.pending.added.groups;
-        if groups >= GROUPS_MAX || self.meta(Meta::LastGroup) >= GroupId::COUNTED_MAX.value() {
+        if self.meta(Meta::LastGroup) >= GroupId::COUNTED_MAX.value() {
             return Err(Refusal::LimitReached);
         }
         let group = GroupId::new(self.meta(Meta::LastGroup) + 1);
-        self.check_room_for(group, user)?;
+        self.check_room_for(group, &[user])?;
         self.use_up(user, Limited::Groups, 1, self.settings.groups)?;
         self.put(Write::Meta(Meta::LastGroup, group.value()));
+        self.begin_group(group, user, (name, policy), (Role::Owner, &[user]));
+        Ok(Answer::GroupCreated(group))
+    }
+
+    /// Makes a group, which was checked: an item that says so, with which these users join it in this role.
+    pub(super) fn begin_group(
+        &mut self,
+        group: GroupId,
+        author: UserId,
+        (name, policy): (String, Policy),
+        (role, users): (Role, &[UserId]),
+    ) {
         let created = ItemContent::Created { name: name.clone(), policy };
-        let msgid = self.add_item(group, user, Tag::NONE, created);
+        let msgid = self.add_item(group, author, Tag::NONE, created);
         let (first_kept, head_mark, created_ms) = (msgid, msgid, self.now_ms);
         let row = GroupRow { name, policy, first_kept, head_mark, content_mark: 0, created_ms, topic: String::new() };
-        self.put_group(group, row);
-        let stay = Interval { joined: msgid, left: None, policy, content_before: 0, content_until: 0 };
-        let row = MemberRow::present(Role::Owner, vec![stay]);
-        self.put(Write::Member(group, user, row));
-        self.start_cursors(group, user, msgid.previous(), 0);
-        self.events.push(Event::Membership { group, user, member: true, msgid });
-        Ok(Answer::GroupCreated(group))
+        self.put(Write::Group(group, row));
+        for user in users.iter().copied() {
+            let stay = Interval { joined: msgid, left: None, policy, content_before: 0, content_until: 0 };
+            self.put(Write::Member(group, user, MemberRow::present(role, vec![stay])));
+            self.start_cursors(group, user, msgid.previous(), 0);
+            self.events.push(Event::Membership { group, user, member: true, msgid });
+        }
     }
 
     /// The name it has already is no change, and no item.

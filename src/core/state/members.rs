@@ -10,7 +10,7 @@ use crate::core::rows::{CursorRow, Handle, Interval, ItemContent, MemberRow, Pol
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
 use crate::ids::{DeviceId, GroupId, MessageId, Tag, UserId};
-use crate::limits::{CURSORS_MAX, GROUP_MEMBERS_MAX, INTERVALS_MAX, MEMBERSHIPS_MAX};
+use crate::limits::{CURSORS_MAX, GROUP_MEMBERS_MAX, GROUPS_MAX, INTERVALS_MAX, MEMBERSHIPS_MAX};
 
 impl Decision<'_> {
     // ---- coming -------------------------------------------------------------------------------------------------------
@@ -43,16 +43,19 @@ impl Decision<'_> {
         if self.member_count(group) >= GROUP_MEMBERS_MAX {
             return Err(Refusal::LimitReached);
         }
-        self.check_room_for(group, user)
+        self.check_room_for(group, &[user])
     }
 
-    /// Whether the tables have room for a membership and its cursors; a rejoin needs none.
-    pub(super) fn check_room_for(&self, group: GroupId, user: UserId) -> Result<(), Refusal> {
-        if self.member(group, user).is_some() {
-            return Ok(());
-        }
-        let memberships = self.tables.counts().memberships + self.pending.added.memberships;
-        let fits = memberships < MEMBERSHIPS_MAX && self.has_room_for_cursors(self.live_devices_of(user).len() + 1);
+    /// Whether the tables have room for a group, for memberships in it and for their cursors; what is there needs none.
+    pub(super) fn check_room_for(&self, group: GroupId, users: &[UserId]) -> Result<(), Refusal> {
+        let (counts, added) = (self.tables.counts(), self.pending.added);
+        let fits = |now: usize, more: usize, most: usize| more == 0 || now + more <= most;
+        let new: Vec<UserId> = users.iter().copied().filter(|user| self.member(group, *user).is_none()).collect();
+        let groups = usize::from(self.group(group).is_none());
+        let cursors: usize = new.iter().map(|user| self.live_devices_of(*user).len() + 1).sum();
+        let fits = fits(counts.groups + added.groups, groups, GROUPS_MAX)
+            && fits(counts.memberships + added.memberships, new.len(), MEMBERSHIPS_MAX)
+            && (cursors == 0 || self.has_room_for_cursors(cursors));
         if fits { Ok(()) } else { Err(Refusal::LimitReached) }
     }
 

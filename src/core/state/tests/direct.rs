@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::core::command::Event;
-use crate::core::rows::{Role, Switches};
+use crate::core::rows::{GroupRow, Interval, MemberRow, Role, Switches};
+use crate::limits::{GROUPS_MAX, MEMBERSHIPS_MAX};
 
 fn open(by: DeviceId, name: &str) -> Command {
     Command::OpenDirect { by, handle: handle(name) }
@@ -145,6 +146,46 @@ fn nobody_joins_leaves_or_rules_a_direct_chat() {
             assert_eq!((refused(applied.answer), applied.writes.len()), (Refusal::DirectChat, 0));
         }
     }
+}
+
+/// The group has to fit, and all of its memberships and cursors; what is decided before it in the batch counts.
+#[test]
+fn a_chat_begins_only_where_the_tables_have_room_for_both() {
+    let (mut world, anna, bob, group) = pair();
+    let notebook = GroupId::direct(world.user_of(anna), world.user_of(anna));
+    let row = |policy| GroupRow {
+        name: String::new(),
+        policy,
+        first_kept: m(1),
+        head_mark: m(1),
+        content_mark: 0,
+        created_ms: 0,
+        topic: String::new(),
+    };
+    for number in 1..GROUPS_MAX as u64 {
+        world.tables.load(Write::Group(GroupId::new(number), row(Policy::FromJoin)));
+    }
+    assert_eq!(world.decide(open(anna, "bob")).answer, Answer::GroupCreated(group));
+    assert_eq!(refused(world.decide(open(anna, "anna")).answer), Refusal::LimitReached);
+    world.publish();
+    assert_eq!(refused(world.say(anna, notebook, "x")), Refusal::LimitReached);
+    assert_eq!(world.answer(open(bob, "anna")), Answer::GroupCreated(group), "what is there needs no room");
+    assert_eq!(sent(&world.say(bob, group, "hello")), 2);
+}
+
+#[test]
+fn one_membership_has_room_where_two_have_none() {
+    let (mut world, anna, _, group) = pair();
+    let notebook = GroupId::direct(world.user_of(anna), world.user_of(anna));
+    let stay = Interval { joined: m(1), left: None, policy: Policy::FromJoin, content_before: 0, content_until: 0 };
+    let row = MemberRow::present(Role::Member, vec![stay]);
+    for number in 1..MEMBERSHIPS_MAX as u32 {
+        world.tables.load(Write::Member(GroupId::new(1), UserId::new(number), row.clone()));
+    }
+    assert_eq!(refused(world.answer(open(anna, "bob"))), Refusal::LimitReached);
+    assert_eq!(refused(world.say(anna, group, "x")), Refusal::LimitReached);
+    assert!(world.tables.group(group).is_none());
+    assert_eq!(world.answer(open(anna, "anna")), Answer::GroupCreated(notebook));
 }
 
 /// A message to somebody is no adding: the switch against that does not concern it.
