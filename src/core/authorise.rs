@@ -254,9 +254,27 @@ impl Asker {
         Asker::User { operator: user.is_some_and(|row| row.operator), standing }
     }
 
+    /// Somebody (none: the operator key) who asks for what is about no group.
+    pub(in crate::core) fn in_no_group<'a>(who: Option<UserId>, row: impl Fn(UserId) -> Option<&'a UserRow>) -> Asker {
+        who.map_or(Asker::OperatorKey, |user| Asker::user(row(user), None))
+    }
+
+    /// Somebody who asks for something in a group, by the rows of users and of its members.
+    pub(in crate::core) fn in_group<'a>(
+        group: GroupId,
+        who: Option<UserId>,
+        row: impl Fn(UserId) -> Option<&'a UserRow>,
+        member: impl Fn(UserId) -> Option<&'a MemberRow>,
+    ) -> Asker {
+        let Some(user) = who else { return Asker::OperatorKey };
+        match group.partner_of(user) {
+            Some(partner) if row(partner).is_some() => Asker::of_pair(row(user)),
+            Some(_) | None => Asker::user(row(user), member(user)),
+        }
+    }
+
     /// A user with this row, who is one of the two of a direct chat.
-    #[must_use]
-    pub fn of_pair(user: Option<&UserRow>) -> Asker {
+    fn of_pair(user: Option<&UserRow>) -> Asker {
         Asker::User { operator: user.is_some_and(|row| row.operator), standing: Standing::Direct }
     }
 
@@ -279,8 +297,7 @@ impl Tables {
     /// # Errors
     /// Why not.
     pub fn may(&self, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
-        let asker = who.map_or(Asker::OperatorKey, |user| Asker::user(self.user(user), None));
-        authorise(verb, asker, Rights::default())
+        authorise(verb, Asker::in_no_group(who, |user| self.user(user)), Rights::default())
     }
 
     /// Whether somebody may do this in a group, where no setting has a say.
@@ -288,11 +305,8 @@ impl Tables {
     /// # Errors
     /// Why not.
     pub fn may_in(&self, group: GroupId, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
-        let asker = |user| match group.partner_of(user) {
-            Some(partner) if self.user(partner).is_some() => Asker::of_pair(self.user(user)),
-            Some(_) | None => Asker::user(self.user(user), self.member(group, user)),
-        };
-        authorise(verb, who.map_or(Asker::OperatorKey, asker), Rights::default())
+        let asker = Asker::in_group(group, who, |user| self.user(user), |user| self.member(group, user));
+        authorise(verb, asker, Rights::default())
     }
 }
 

@@ -18,8 +18,8 @@ pub enum Refusal {
     /// The payload is none.
     #[error("the payload is malformed")]
     Malformed,
-    /// The item kind cannot be sent.
-    #[error("this kind of item cannot be sent")]
+    /// The item kind cannot be sent, or the switch is none.
+    #[error("this server knows no such kind of item or switch")]
     Unsupported,
     /// The body is over the limit.
     #[error("the body is over {} bytes", crate::limits::BODY_BYTES_MAX)]

@@ -155,7 +155,7 @@ codes! {
     /// The message was edited as often as it can be.
     TooManyEdits = 88, "too-many-edits", Permanent;
 
-    // 90–92: read marks.
+    // 90–92: read marks; 93–95: users.
     /// Another device has set the read mark anew: look where it stands, and ask again.
     MarkMoved = 90, "mark-moved", Permanent;
     /// The user is deactivated: nothing of theirs is lost, and an operator can let them in again.

@@ -95,7 +95,7 @@ pub mod group_info {
 pub struct GroupInfo {
     /// Its id.
     pub gid: GroupId,
-    /// Its name; for a former member the last one they could see is not kept, so it is the current one only for members.
+    /// Its name; for a former member the one it had when they left.
     #[serde(deserialize_with = "bounded::text")]
     pub name: String,
     /// 1 owner, 2 admin, 3 member, 0 former member.

@@ -4,7 +4,6 @@
 
 use std::fmt;
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{GroupId, MessageId, UserId};
@@ -107,9 +106,9 @@ impl ReadMarkNotice {
     /// # Errors
     /// Where the versions are none.
     pub fn marks(&self) -> Result<Vec<(GroupId, MessageId, u64)>, WireError> {
-        let none = Bytes::new();
-        let bytes = self.extensions.0.iter().find(|(number, _)| *number == VERSIONS).map_or(&none, |(_, bytes)| bytes);
-        let versions: Vec<u64> = if bytes.is_empty() { Vec::new() } else { codec::decode_whole("versions", bytes)? };
+        let bytes = self.extensions.find(VERSIONS).filter(|bytes| !bytes.is_empty());
+        let versions = bytes.map(|bytes| codec::decode_whole::<Vec<u64>>("versions", bytes)).transpose()?;
+        let versions = versions.unwrap_or_default();
         let version = |index: usize| versions.get(index).copied().unwrap_or(0);
         let marks = self.entries.iter().enumerate();
         Ok(marks.map(|(index, (group, msgid))| (*group, *msgid, version(index))).collect())

@@ -132,7 +132,7 @@ impl Decision<'_> {
             return furthest;
         }
         let head = self.marks(group).head;
-        let kept = self.group(group).map_or(MessageId::new(1), |row| row.first_kept);
+        let kept = self.first_kept(group);
         let Some(row) = self.member(group, user) else { return CursorRow::without_ordinals(MessageId::ZERO) };
         let first = row.next_visible(MessageId::ZERO, kept, head).unwrap_or(head.next());
         match row.intervals.first() {

@@ -153,17 +153,13 @@ impl Decision<'_> {
 
     /// Whether somebody (none: the operator key) may do what is about no group.
     pub(super) fn may(&self, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
-        let asker = who.map_or(Asker::OperatorKey, |user| Asker::user(self.user(user), None));
-        authorise(verb, asker, self.settings.rights)
+        authorise(verb, Asker::in_no_group(who, |user| self.user(user)), self.settings.rights)
     }
 
     /// Whether somebody may do this in a group.
     pub(super) fn may_in(&self, group: GroupId, verb: Verb, who: Option<UserId>) -> Result<(), Refusal> {
-        let asker = |user| match group.partner_of(user) {
-            Some(partner) if self.user(partner).is_some() => Asker::of_pair(self.user(user)),
-            Some(_) | None => Asker::user(self.user(user), self.member(group, user)),
-        };
-        authorise(verb, who.map_or(Asker::OperatorKey, asker), self.settings.rights)
+        let asker = Asker::in_group(group, who, |user| self.user(user), |user| self.member(group, user));
+        authorise(verb, asker, self.settings.rights)
     }
 
     // ---- what it sees -------------------------------------------------------------------------------------------------
@@ -174,6 +170,11 @@ impl Decision<'_> {
 
     pub(super) fn marks(&self, group: GroupId) -> Marks {
         self.pending.rows.marks(group).or_else(|| self.tables.marks(group)).unwrap_or_default()
+    }
+
+    /// The first item of a group that retention has kept.
+    pub(super) fn first_kept(&self, group: GroupId) -> MessageId {
+        self.group(group).map_or(MessageId::new(1), |row| row.first_kept)
     }
 
     pub(super) fn own(&self, group: GroupId, user: UserId) -> u64 {

@@ -109,8 +109,7 @@ impl Decision<'_> {
         attached: Option<&Attached>,
     ) -> Result<ItemRow, Refusal> {
         let head = self.marks(group).head;
-        let first_kept = self.group(group).map_or(MessageId::new(1), |row| row.first_kept);
-        let is_kept = first_kept <= msgid && msgid <= head && msgid != MessageId::ZERO;
+        let is_kept = self.first_kept(group) <= msgid && msgid <= head && msgid != MessageId::ZERO;
         if !is_kept || !self.member(group, user).is_some_and(|row| row.may_see(msgid, head)) {
             return Err(Refusal::NoSuchItem);
         }

@@ -286,14 +286,9 @@ fn switches(extensions: &Extensions) -> Result<Switches, KeptError> {
     }
 }
 
-fn topic(extensions: &Extensions) -> Result<String, KeptError> {
-    let bytes = extensions.find(group_extension::TOPIC).map(|bytes| bytes.to_vec()).unwrap_or_default();
-    String::from_utf8(bytes).map_err(|_| KeptError::Unknown("topic"))
-}
-
 fn group_row(record: GroupRecord) -> Result<GroupRow, KeptError> {
     Ok(GroupRow {
-        topic: topic(&record.extensions)?,
+        topic: record.extensions.find(group_extension::TOPIC).map_or(Ok(String::new()), |bytes| text(bytes))?,
         name: record.name,
         policy: policy(record.policy)?,
         first_kept: record.first_kept,
@@ -374,8 +369,8 @@ fn invite_row(record: InviteRecord) -> Result<InviteRow, KeptError> {
 }
 
 fn recalled_row(record: &RecalledRecord) -> Result<RecalledRow, KeptError> {
-    let mentioned = record.extensions.0.iter().find(|(number, _)| *number == recalled_extension::MENTIONED);
-    let (mentions, rest) = mentioned.map_or((&[][..], &[][..]), |(_, bytes)| bytes.as_chunks::<4>());
+    let mentioned = record.extensions.find(recalled_extension::MENTIONED);
+    let (mentions, rest) = mentioned.map_or((&[][..], &[][..]), |bytes| bytes.as_chunks::<4>());
     if !record.content || !rest.is_empty() {
         return Err(KeptError::Unknown("kind of recalled item"));
     }
@@ -408,9 +403,7 @@ pub(crate) fn item_row(group: GroupId, msgid: MessageId, value: &Bytes) -> Resul
 
 /// How often an item was edited.
 fn edits(record: &MessageRecord) -> Result<u32, KeptError> {
-    let Some((_, bytes)) = record.extensions.0.iter().find(|(number, _)| *number == message_extension::EDITS) else {
-        return Ok(0);
-    };
+    let Some(bytes) = record.extensions.find(message_extension::EDITS) else { return Ok(0) };
     bytes.as_ref().try_into().map(u32::from_be_bytes).map_err(|_| KeptError::Unknown("count of edits"))
 }
 

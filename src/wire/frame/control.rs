@@ -222,8 +222,8 @@ impl StatusInfo {
     #[must_use]
     pub fn sizes(&self) -> (u64, u64) {
         let of = |wanted: u16| {
-            let found = self.extensions.0.iter().find(|(number, _)| *number == wanted);
-            found.and_then(|(_, bytes)| bytes.as_ref().try_into().ok()).map_or(0, u64::from_be_bytes)
+            let found = self.extensions.find(wanted);
+            found.and_then(|bytes| bytes.as_ref().try_into().ok()).map_or(0, u64::from_be_bytes)
         };
         (of(STATUS_INDEX_BYTES), of(STATUS_LIVE_BYTES))
     }

@@ -22,7 +22,7 @@ pub trait Frame: Serialize + for<'a> Deserialize<'a> {
 /// The name of the frame with this number, where this version knows it.
 #[must_use]
 pub fn name(kind: u16) -> Option<&'static str> {
-    all().into_iter().find(|(number, _)| *number == kind).map(|(_, name)| name)
+    FILES.iter().copied().flatten().find(|(number, _)| *number == kind).map(|(_, name)| *name)
 }
 
 macro_rules! frames {
@@ -81,10 +81,13 @@ pub use reading::*;
 pub use session::*;
 pub use talk::*;
 
+/// Number and name of the frames of each file.
+const FILES: [&[(u16, &str)]; 6] = [session::ALL, control::ALL, reading::ALL, push::ALL, people::ALL, talk::ALL];
+
 /// Number and name of every frame, by number: for tests, logs and documentation.
 #[must_use]
 pub fn all() -> Vec<(u16, &'static str)> {
-    let mut all = [session::ALL, control::ALL, reading::ALL, push::ALL, people::ALL, talk::ALL].concat();
+    let mut all = FILES.concat();
     all.sort_unstable();
     all
 }
