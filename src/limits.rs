@@ -46,8 +46,9 @@ pub const GROUP_MEMBERS_MAX: usize = 20_000;
 pub const MEMBERSHIPS_MAX: usize = 500_000;
 /// Cursors of a server: they are resident in memory.
 pub const CURSORS_MAX: usize = 1_000_000;
-/// Bytes of memory that a membership of one stay may cost at the most; a test holds this.
-pub const MEMBERSHIP_BYTES: usize = 400;
+/// Bytes of memory that a membership of one stay may cost at the most, with its counts and the version of its read mark; a
+/// test holds this.
+pub const MEMBERSHIP_BYTES: usize = 640;
 /// Bytes of memory that a cursor may cost at the most; a test holds this.
 pub const CURSOR_BYTES: usize = 128;
 /// Intervals of one member in one group; who comes back more often than that is told so.
@@ -62,8 +63,15 @@ pub const EDITS_MAX: u32 = 64;
 pub const MENTIONS_MAX: usize = 32;
 /// Longest reaction, in bytes: one emoji of several parts, or a word.
 pub const REACTION_BYTES_MAX: usize = 64;
-/// Recalled items of a server: they are resident in memory, some 32 bytes each.
-pub const RECALLED_MAX: usize = 1_000_000;
+/// Entries of the lists of recalled items of a server, which are resident in memory: each item is in that of its group, in that
+/// of its author, and in that of each whom it mentioned. A million items that mention nobody.
+pub const RECALLED_ENTRIES_MAX: usize = 2_000_000;
+/// Bytes of memory that such an entry may cost at the most; a test holds this.
+pub const RECALLED_ENTRY_BYTES: usize = 16;
+/// Lists of recalled items: of each group, and two of each membership.
+pub const RECALLED_LISTS_MAX: usize = GROUPS_MAX + 2 * MEMBERSHIPS_MAX;
+/// Bytes of memory that such a list may cost at the most, without its entries; a test holds this.
+pub const RECALLED_LIST_BYTES: usize = 160;
 /// Invites that are open at once.
 pub const INVITES_MAX: usize = 10_000;
 /// Longest life of an invite, in seconds: 30 days.
@@ -325,5 +333,12 @@ const _: () = assert!(INDEX_HELD_BYTES_IDLE < INDEX_HELD_BYTES_MAX);
 const _: () = assert!(
     OVERLAY_BYTES_MAX as u64 + INDEX_HELD_BYTES_MAX + INDEX_CACHE_MIB_DEFAULT as u64 * 1024 * 1024 <= 256 * 1024 * 1024
 );
-// Even full and badly packed, the resident rows leave a third of a machine with 512 MB to everything else.
-const _: () = assert!(MEMBERSHIPS_MAX * MEMBERSHIP_BYTES + CURSORS_MAX * CURSOR_BYTES <= 340_000_000);
+// A tenth of them, which is a team, takes an eighth of 512 MB. All of them at once, each table full and badly packed, leave a
+// third of a machine with 1 GB to everything else.
+const _: () = assert!(
+    MEMBERSHIPS_MAX * MEMBERSHIP_BYTES
+        + CURSORS_MAX * CURSOR_BYTES
+        + RECALLED_ENTRIES_MAX * RECALLED_ENTRY_BYTES
+        + RECALLED_LISTS_MAX * RECALLED_LIST_BYTES
+        <= 680_000_000
+);

@@ -1,7 +1,7 @@
 //! Which content items were recalled: resident, so that unread items are counted without reading any.
 //!
 //! Sorted lists of msgids, of each group, of each author in it, and of each user who was mentioned: a count of a range is
-//! two binary searches. How many there may be is bounded ([`crate::limits::RECALLED_MAX`]).
+//! two binary searches. How many there may be is bounded ([`crate::limits::RECALLED_ENTRIES_MAX`]).
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,12 @@ pub struct Recalled {
     groups: BTreeMap<GroupId, Sorted>,
     own: BTreeMap<(GroupId, UserId), Sorted>,
     mentions: BTreeMap<(GroupId, UserId), Sorted>,
-    count: usize,
+    entries: usize,
 }
 
+/// One list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Sorted(Vec<MessageId>);
+pub(in crate::core) struct Sorted(Vec<MessageId>);
 
 impl Sorted {
     /// Says whether it was not in it.
@@ -41,7 +42,7 @@ impl Recalled {
         if !self.groups.entry(group).or_default().insert(msgid) {
             return;
         }
-        self.count += 1;
+        self.entries += row.entries();
         self.own.entry((group, row.author)).or_default().insert(msgid);
         for user in &row.mentions {
             self.mentions.entry((group, *user)).or_default().insert(msgid);
@@ -72,10 +73,10 @@ impl Recalled {
         self.mentions.get(&(group, user)).map_or(0, |recalled| recalled.count(after, up_to))
     }
 
-    /// How many there are.
+    /// How many entries the lists have, see [`RecalledRow::entries`].
     #[must_use]
-    pub const fn count(&self) -> usize {
-        self.count
+    pub const fn entries(&self) -> usize {
+        self.entries
     }
 }
 
@@ -104,7 +105,7 @@ mod tests {
                     model.insert((msgid, author, mentioned));
                 }
             }
-            prop_assert_eq!(recalled.count(), model.len());
+            prop_assert_eq!(recalled.entries(), 3 * model.len());
             for (after, up_to) in ranges {
                 let walked = |is: &dyn Fn(u32, u32) -> bool| {
                     let within = |msgid: u64| after < msgid && msgid <= up_to;

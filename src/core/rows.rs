@@ -319,6 +319,14 @@ pub struct RecalledRow {
     pub mentions: Vec<UserId>,
 }
 
+impl RecalledRow {
+    /// The lists it is in: of its group, of its author, and of each whom it mentioned.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        2 + self.mentions.len()
+    }
+}
+
 /// What an item says.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ItemContent {

@@ -449,12 +449,15 @@ impl Tables {
 mod tests {
     use super::*;
     use crate::core::cursors::Stands;
+    use crate::core::recalled::Sorted;
     use crate::core::rows::Interval;
-    use crate::limits::{CURSOR_BYTES, MEMBERSHIP_BYTES};
+    use crate::limits::{CURSOR_BYTES, MEMBERSHIP_BYTES, RECALLED_ENTRY_BYTES, RECALLED_LIST_BYTES};
 
     /// A node of the standard library's map has 11 places; filled in ascending order it stays half empty behind.
     const PLACES: usize = 11;
     const FILLED_AT_LEAST: usize = 5;
+    /// What an allocation takes besides what it is for.
+    const ALLOCATION_BYTES: usize = 16;
 
     /// The most that one entry of a map of these costs, its share of the nodes above included.
     fn entry_bytes<K, V>() -> usize {
@@ -465,11 +468,24 @@ mod tests {
 
     #[test]
     fn a_membership_and_a_cursor_cost_no_more_than_their_stated_bytes() {
-        let stay = size_of::<Interval>() + 16;
-        let membership = entry_bytes::<(GroupId, UserId), MemberRow>() + stay + entry_bytes::<(UserId, GroupId), Lsn>();
+        let stay = size_of::<Interval>() + ALLOCATION_BYTES;
+        let row = entry_bytes::<(GroupId, UserId), MemberRow>() + stay + entry_bytes::<(UserId, GroupId), Lsn>();
+        let counts = entry_bytes::<(GroupId, UserId), Own>() + entry_bytes::<(GroupId, UserId), u64>();
+        // A read mark has a membership, and its version stands apart.
+        let membership = row + counts + entry_bytes::<(GroupId, UserId), u64>();
         let cursor = entry_bytes::<(GroupId, UserId, DeviceId), Stands>();
         assert!(membership <= MEMBERSHIP_BYTES, "{membership}");
         assert!(cursor <= CURSOR_BYTES, "{cursor}");
+    }
+
+    #[test]
+    fn a_recalled_item_costs_no_more_than_its_stated_bytes_in_each_list() {
+        // A list that grows has places for twice as many, and for four at the least.
+        let entry = 2 * size_of::<MessageId>();
+        let places = 4 * size_of::<MessageId>() - entry;
+        let list = entry_bytes::<(GroupId, UserId), Sorted>() + ALLOCATION_BYTES + places;
+        assert!(entry <= RECALLED_ENTRY_BYTES, "{entry}");
+        assert!(list <= RECALLED_LIST_BYTES, "{list}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::core::command::{Event, Refusal, Sendable};
 use crate::core::rows::{Act, ItemContent, ItemRow, MemberRow, RecalledRow, Write};
 use crate::core::state::decision::Decision;
 use crate::ids::{GroupId, MessageId, UserId};
-use crate::limits::{EDITS_MAX, RECALLED_MAX};
+use crate::limits::{EDITS_MAX, RECALLED_ENTRIES_MAX};
 
 impl Decision<'_> {
     /// Adds what a member sends, which was judged but for its target.
@@ -73,7 +73,9 @@ impl Decision<'_> {
         } else {
             self.may_in(group, Verb::RecallOthers, Some(user))?;
         }
-        if self.tables.recalled().count() + self.pending.rows.recalled().count() >= RECALLED_MAX {
+        let row = RecalledRow { author: target.author, mentions: self.were_mentioned(&target) };
+        let entries = self.tables.recalled().entries() + self.pending.rows.recalled().entries();
+        if entries + row.entries() > RECALLED_ENTRIES_MAX {
             return Err(Refusal::LimitReached);
         }
         let mut edits = Vec::new();
@@ -84,7 +86,6 @@ impl Decision<'_> {
             edits.push(edit);
         }
         let msgid = self.add_sent(group, user, what, MessageId::ZERO);
-        let row = RecalledRow { author: target.author, mentions: self.were_mentioned(&target) };
         self.put(Write::Recalled(group, target.msgid, row));
         for item in std::iter::once(target).chain(edits) {
             self.put(Write::Changed(item.wiped()));

@@ -179,7 +179,7 @@ fn one_membership_has_room_where_two_have_none() {
     let notebook = GroupId::direct(world.user_of(anna), world.user_of(anna));
     let stay = Interval { joined: m(1), left: None, policy: Policy::FromJoin, content_before: 0, content_until: 0 };
     let row = MemberRow::present(Role::Member, vec![stay]);
-    for number in 1..MEMBERSHIPS_MAX as u32 {
+    for number in 1..u32::try_from(MEMBERSHIPS_MAX).unwrap() {
         world.tables.load(Write::Member(GroupId::new(1), UserId::new(number), row.clone()));
     }
     assert_eq!(refused(world.answer(open(anna, "bob"))), Refusal::LimitReached);

@@ -3,8 +3,8 @@
 use super::*;
 use crate::core::attached::{Attached, Extent};
 use crate::core::command::{Event, Storage};
-use crate::core::rows::Role;
-use crate::limits::EDITS_MAX;
+use crate::core::rows::{RecalledRow, Role};
+use crate::limits::{EDITS_MAX, RECALLED_ENTRIES_MAX};
 
 /// Kinds as they travel; `State` hands them on.
 const KINDS: [u16; 4] = [1, 2, 3, 4];
@@ -263,6 +263,32 @@ fn mentions_are_counted_for_other_members_and_known_again_when_recalled() {
     sent(&world.act(anna, group, Act::Recalls(m(first)), ""));
     let recalled = world.tables.recalled();
     assert_eq!([a, b, c, stranger].map(|user| recalled.mentioning(group, user, m(0), m(99))), [0, 1, 0, 0]);
+}
+
+/// Each entry of the lists of recalled items counts, and so do those of the batch under way.
+#[test]
+fn a_recall_is_refused_where_the_lists_of_recalled_items_have_no_room_for_it() {
+    let (mut world, anna, bob, group) = pair();
+    let user = world.user_of(bob);
+    let mentioning = world.mention(anna, group, &[user]);
+    let [first, second] = [1, 2].map(|_| sent(&world.say(anna, group, "hello")));
+    let mentions: Vec<UserId> = (10..10 + 98).map(UserId::new).collect();
+    let other = |msgid, most| {
+        let row = RecalledRow { author: UserId::new(9), mentions: mentions[..most].to_vec() };
+        Write::Recalled(GroupId::new(9), m(msgid), row)
+    };
+    let rows = RECALLED_ENTRIES_MAX as u64 / 100 - 1;
+    (1..=rows).for_each(|msgid| world.tables.load(other(msgid, 98)));
+    world.tables.load(other(rows + 1, 95));
+    assert_eq!(world.tables.recalled().entries() + 3, RECALLED_ENTRIES_MAX);
+    let number = world.next_number(anna);
+    let [first, second] = [(number, first), (number + 1, second)]
+        .map(|(number, msgid)| world.acting(anna, number, group, Act::Recalls(m(msgid)), ""));
+    sent(&world.decide(first).answer);
+    assert_eq!(refused(world.decide(second).answer), Refusal::LimitReached);
+    world.publish();
+    assert_eq!(refused(world.act(anna, group, Act::Recalls(m(mentioning)), "")), Refusal::LimitReached);
+    assert!(!world.tables.recalled().contains(group, m(mentioning)));
 }
 
 #[test]
