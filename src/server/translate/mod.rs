@@ -6,6 +6,8 @@ mod kept;
 mod load;
 mod meaning;
 mod sent;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 pub use kept::KeptError;

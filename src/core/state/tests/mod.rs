@@ -51,7 +51,7 @@ pub(crate) struct World {
     /// Durable frames.
     pub(crate) frames: u64,
     undecided: Vec<Write>,
-    numbers: u8,
+    numbers: u32,
 }
 
 impl World {
@@ -114,17 +114,20 @@ impl World {
         self.run(command).answer
     }
 
-    pub(crate) fn number(&mut self) -> u8 {
+    /// Bytes for a key or a code that no other has.
+    pub(crate) fn number(&mut self) -> [u8; 32] {
         self.numbers += 1;
-        self.numbers
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(&self.numbers.to_le_bytes());
+        bytes
     }
 
     pub(crate) fn code(&mut self) -> CodeHash {
-        CodeHash([self.number(); 32])
+        CodeHash(self.number())
     }
 
     pub(crate) fn enrol(&mut self, code: CodeHash, name: &str) -> Answer {
-        let key = DeviceKey([self.number(); 32]);
+        let key = DeviceKey(self.number());
         let device_name = "laptop".to_owned();
         self.answer(Command::Enrol { code, key, handle: Some(handle(name)), device_name })
     }

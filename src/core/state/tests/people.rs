@@ -5,7 +5,7 @@ use crate::core::command::Event;
 use crate::limits::{INVITE_LIFETIME_S_MAX, USER_DEVICES_MAX};
 
 fn key(world: &mut World) -> DeviceKey {
-    DeviceKey([world.number(); 32])
+    DeviceKey(world.number())
 }
 
 fn enrol(code: CodeHash, key: DeviceKey, wanted: Option<&str>) -> Command {
