@@ -315,6 +315,8 @@ impl Writer {
         self.view.replace(tables, store.engine, store.durable);
         *self.figures.lock().unwrap_or_else(PoisonError::into_inner) = store.log.figures();
         self.open = Some(Open::start(store.log, applier, &self.view, &self.watchdog, &self.room, &self.place)?);
+        // A wish that the log had before is gone with it, fulfilled or not: as at a start it goes as if just now.
+        self.wipe_due.get_or_insert(clock::monotonic() + WIPE_WAIT);
         Ok(())
     }
 

@@ -191,6 +191,30 @@ fn after_a_failed_sync_answers_are_unknown_reads_go_on_and_a_resend_finds_its_pl
 }
 
 #[test]
+fn what_was_to_be_wiped_is_still_to_be_wiped_after_the_store_was_opened_anew() {
+    let mut world = open(&SimulatedDisk::new());
+    let (device, group) = world.people();
+    world.writer.wipe_due = Some(clock::monotonic());
+    world.ask(send(device, 1, group));
+    assert!(world.writer.wipe_due.is_none());
+    world.disk.fail_syncs(1, "/data/log");
+    let _lost = world.take(send(device, 2, group));
+    world.commit();
+    assert!(world.writer.has_failed());
+    world.writer.reopen().unwrap();
+    assert!(world.writer.wipe_due.is_some_and(|due| due > clock::monotonic()));
+    // One that waits already does not wait longer.
+    world.ask(send(device, 2, group));
+    let due = clock::monotonic() + Duration::from_secs(1);
+    world.writer.wipe_due = Some(due);
+    world.disk.fail_syncs(1, "/data/log");
+    let _lost = world.take(send(device, 3, group));
+    world.commit();
+    world.writer.reopen().unwrap();
+    assert_eq!(world.writer.wipe_due, Some(due));
+}
+
+#[test]
 fn what_was_answered_is_there_after_any_power_loss() {
     for seed in 0..50 {
         let mut world = open(&SimulatedDisk::new());
