@@ -15,11 +15,11 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 
 use self::content::Content;
-use self::names::NameChange;
+use self::names::{NameChange, NameChanges};
 pub use self::operation::{Counts, Operation};
 use crate::disk::{Disk, DiskError, File, Lock};
 
@@ -43,7 +43,7 @@ struct State {
     generation: u64,
     names: BTreeMap<PathBuf, Node>,
     durable_names: BTreeMap<PathBuf, Node>,
-    changes: Vec<NameChange>,
+    changes: NameChanges,
     folders: BTreeSet<PathBuf>,
     locks: BTreeSet<PathBuf>,
     faults: Faults,
@@ -52,14 +52,22 @@ struct State {
     free_bytes: u64,
 }
 
-/// What is to go wrong: the part of a path that it concerns, and how often.
+/// What is to go wrong.
 #[derive(Debug, Default)]
 struct Faults {
-    writes: Option<(String, u64)>,
-    syncs: Option<(String, u64)>,
+    writes: Option<Fault>,
+    syncs: Option<Fault>,
     held: Option<String>,
     /// Changes that are still made; then the power is gone.
     changes_left: Option<u64>,
+}
+
+/// The part of a path that something concerns, how often it passes first, and how often it fails then.
+#[derive(Debug)]
+struct Fault {
+    path_part: String,
+    passing: u64,
+    failing: u64,
 }
 
 #[derive(Debug)]
@@ -119,14 +127,18 @@ fn above(path: &Path) -> &Path {
 }
 
 /// Uses up one fault, if it concerns this path.
-fn strikes(fault: &mut Option<(String, u64)>, path: &Path) -> bool {
-    match fault {
-        Some((part, left)) if *left > 0 && path.to_string_lossy().contains(part.as_str()) => {
-            *left -= 1;
-            true
-        }
-        Some(_) | None => false,
+fn strikes(fault: &mut Option<Fault>, path: &Path) -> bool {
+    let Some(Fault { path_part, passing, failing }) = fault else { return false };
+    if !path.to_string_lossy().contains(path_part.as_str()) {
+        return false;
     }
+    if *passing > 0 {
+        *passing -= 1;
+        return false;
+    }
+    let strikes = *failing > 0;
+    *failing = failing.saturating_sub(1);
+    strikes
 }
 
 impl SimulatedDisk {
@@ -137,7 +149,7 @@ impl SimulatedDisk {
             generation: 0,
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
-            changes: Vec::new(),
+            changes: NameChanges::default(),
             folders: ["", "/", "."].map(PathBuf::from).into(),
             locks: BTreeSet::new(),
             faults: Faults::default(),
@@ -155,11 +167,7 @@ impl SimulatedDisk {
         let mut random = StdRng::seed_from_u64(seed);
         let mut state = self.whole();
         let mut names = std::mem::take(&mut state.durable_names);
-        for change in std::mem::take(&mut state.changes) {
-            if random.random_bool(0.5) {
-                change.make(&mut names);
-            }
-        }
+        state.changes.crash(&mut names, &mut random);
         names.values().for_each(|node| content(node).crash(&mut random));
         state.names = names.clone();
         state.durable_names = names;
@@ -183,13 +191,23 @@ impl SimulatedDisk {
 
     /// The next writes of files whose path has this part fail, after half of the bytes.
     pub fn fail_writes(&self, count: u64, path_part: &str) {
-        self.whole().faults.writes = Some((path_part.to_owned(), count));
+        self.fail_writes_after(0, count, path_part);
+    }
+
+    /// The same of those after the next few.
+    pub fn fail_writes_after(&self, passing: u64, failing: u64, path_part: &str) {
+        self.whole().faults.writes = Some(Fault { path_part: path_part.to_owned(), passing, failing });
     }
 
     /// The next syncs of files or folders whose path has this part fail. What they were to make durable stays doubtful
     /// for ever, even if a later sync succeeds, unless it is written again.
     pub fn fail_syncs(&self, count: u64, path_part: &str) {
-        self.whole().faults.syncs = Some((path_part.to_owned(), count));
+        self.fail_syncs_after(0, count, path_part);
+    }
+
+    /// The same of those after the next few.
+    pub fn fail_syncs_after(&self, passing: u64, failing: u64, path_part: &str) {
+        self.whole().faults.syncs = Some(Fault { path_part: path_part.to_owned(), passing, failing });
     }
 
     /// After this many more changes (of bytes, lengths, names or durability) everything fails, as if the power had gone
@@ -359,11 +377,11 @@ impl Disk for SimulatedDisk {
         }
         let node = state.names.remove(from);
         let node = node.ok_or_else(|| error("rename", from, ErrorKind::NotFound, "no such file"))?;
-        if let Some(replaced) = state.names.insert(to.to_owned(), node) {
+        if let Some(replaced) = state.names.insert(to.to_owned(), Arc::clone(&node)) {
             let length = content(&replaced).len();
             state.free_bytes = state.free_bytes.saturating_add(size(length));
         }
-        state.changes.push(NameChange::Rename(from.to_owned(), to.to_owned()));
+        state.changes.push(NameChange::Rename(from.to_owned(), to.to_owned(), node));
         state.note(|| Operation::Rename(from.to_owned(), to.to_owned()));
         Ok(())
     }
@@ -381,12 +399,12 @@ impl Disk for SimulatedDisk {
 
     fn sync_folder(&self, path: &Path) -> Result<(), DiskError> {
         let mut state = self.changing("sync", path)?;
-        if strikes(&mut state.faults.syncs, path) {
+        let State { faults, changes, durable_names, .. } = &mut *state;
+        if strikes(&mut faults.syncs, path) {
+            changes.fail_sync(path);
             return Err(error("sync", path, ErrorKind::Other, "the simulated disk failed"));
         }
-        let (durable, rest): (Vec<_>, Vec<_>) = state.changes.drain(..).partition(|change| change.folder() == path);
-        state.changes = rest;
-        durable.iter().for_each(|change| change.make(&mut state.durable_names));
+        changes.sync(path, durable_names);
         state.counts.folder_syncs += 1;
         state.note(|| Operation::SyncFolder(path.to_owned()));
         Ok(())
@@ -517,6 +535,53 @@ mod tests {
             disk.open(&path("b")).unwrap().read_at(0, &mut byte).unwrap();
             assert_eq!(&byte, if disk.exists(&path("a")).unwrap() { b"2" } else { b"1" });
         }
+    }
+
+    #[test]
+    fn a_rename_whose_folder_failed_to_sync_stays_in_doubt_unless_it_is_made_again() {
+        let (folder, old, new) = (Path::new("/data"), Path::new("/data/a"), Path::new("/data/a.new"));
+        let written = |disk: &SimulatedDisk, path: &Path, byte: u8| {
+            let mut file = disk.create(path).unwrap();
+            file.write_at(0, &[byte]).unwrap();
+            file.sync().unwrap();
+        };
+        let mut back = 0;
+        for seed in 0..60 {
+            let disk = SimulatedDisk::new();
+            disk.create_folder(folder).unwrap();
+            written(&disk, old, 1);
+            disk.sync_folder(folder).unwrap();
+            disk.fail_syncs_after(1, 1, "/data");
+            written(&disk, new, 2);
+            disk.rename(new, old).unwrap();
+            assert!(disk.sync_folder(folder).is_err());
+            written(&disk, &folder.join("other"), 9);
+            disk.sync_folder(folder).unwrap();
+            let byte_of = |disk: &SimulatedDisk| {
+                let mut byte = [0];
+                disk.open(old).unwrap().read_at(0, &mut byte).unwrap();
+                byte[0]
+            };
+            let is_again = seed % 2 == 0;
+            if is_again {
+                written(&disk, new, 3);
+                disk.rename(new, old).unwrap();
+                disk.sync_folder(folder).unwrap();
+            }
+            let disk = disk.kill();
+            assert_eq!(byte_of(&disk), if is_again { 3 } else { 2 });
+            let disk = disk.crash(seed);
+            assert!(disk.exists(&folder.join("other")).unwrap() && !disk.exists(new).unwrap());
+            match byte_of(&disk) {
+                3 => assert!(is_again),
+                2 => assert!(!is_again),
+                byte => {
+                    assert!(byte == 1 && !is_again);
+                    back += 1;
+                }
+            }
+        }
+        assert!((5..25).contains(&back), "{back}");
     }
 
     #[test]
