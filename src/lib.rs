@@ -93,9 +93,10 @@
 //! - **The log is condensed behind the writer.** A sealed segment is compressed at once, and when the log has grown by a
 //!   quarter all sealed ones are gone over, and written anew without what is dead ([`store::log::Condenser`]). What is dead
 //!   is told by the log alone, a part of the keys at a time, never by the index, which may be wrong. So the log stays within
-//!   a quarter of what is live in it, and each byte written costs about four read; a segment of which everything is dead
-//!   leaves a file of a hundred bytes. A wiped body is gone after an hour: what was wiped before a start is not known at
-//!   the next one, so each start goes over the log as if something had been.
+//!   a quarter of what is live in it, and each byte written costs about four read, for each part of the keys (of
+//!   [`limits::CONDENSE_KEYS_MAX`] at the most); a segment of which everything is dead leaves a file of a hundred bytes.
+//!   A wiped body is gone after an hour: what was wiped before a start is not known at the next one, so each start goes
+//!   over the log as if something had been.
 //! - **One copy of the resident rows.** [`core::state::State`] holds only what the batch under way changes, over the
 //!   committed [`core::tables::Tables`], which readers share. A batch that fails is dropped by forgetting that; and the
 //!   writer takes the write lock only to publish.

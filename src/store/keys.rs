@@ -123,9 +123,7 @@ pub fn own(group: GroupId, user: UserId, ordinal: u64) -> Bytes {
 /// # Errors
 /// Where it is none.
 pub fn parse_own(key: &[u8]) -> Result<(GroupId, UserId, u64), KeyError> {
-    let mut parts = Parts::of("own", key);
-    let value = (parts.group()?, parts.user()?, parts.take().map(u64::from_be_bytes)?);
-    parts.end(value)
+    parse_counted("own", key)
 }
 
 /// Key in `mentions`: the item that mentions a user in a group for the nth time.
@@ -139,7 +137,11 @@ pub fn mention(group: GroupId, user: UserId, number: u64) -> Bytes {
 /// # Errors
 /// Where it is none.
 pub fn parse_mention(key: &[u8]) -> Result<(GroupId, UserId, u64), KeyError> {
-    let mut parts = Parts::of("mentions", key);
+    parse_counted("mentions", key)
+}
+
+fn parse_counted(tree: &'static str, key: &[u8]) -> Result<(GroupId, UserId, u64), KeyError> {
+    let mut parts = Parts::of(tree, key);
     let value = (parts.group()?, parts.user()?, parts.take().map(u64::from_be_bytes)?);
     parts.end(value)
 }

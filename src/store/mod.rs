@@ -50,3 +50,8 @@ pub mod verify;
 
 pub use self::error::{StoreError, StoreErrorClass};
 pub use self::open::{Opened, Options, Progress, Reason, Rebuild, open};
+
+/// A size as it is counted on disk.
+fn wide(size: usize) -> u64 {
+    u64::try_from(size).unwrap_or(u64::MAX)
+}

@@ -21,7 +21,7 @@ use crate::ids::Lsn;
 use crate::store::engine::{Engine, EngineError, Op, Visit};
 use crate::store::format::StoreId;
 use crate::store::index::held::Held;
-use crate::store::index::lease::Gate;
+use crate::store::index::lease::{Gate, Lease};
 use crate::store::index::preflight::SLABS_NAME;
 use crate::store::index::{FANOUT, Settings, guarded, opening};
 use crate::store::tree::Tree;
@@ -175,10 +175,14 @@ impl SledEngine {
         })
     }
 
-    fn read<T>(&self, call: impl FnOnce(&Handle) -> io::Result<T>) -> Result<T, EngineError> {
-        let lease = self.gate.enter()?;
+    fn read<T>(&self, lease: &Lease<'_>, call: impl FnOnce(&Handle) -> io::Result<T>) -> Result<T, EngineError> {
         let handle = lease.handle()?;
         self.told(guarded(|| call(handle)), EngineError::Read)
+    }
+
+    fn get_by(&self, lease: &Lease<'_>, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
+        let value = self.read(lease, |handle| handle.tree(tree)?.get(key))?;
+        Ok(value.map(|value| Bytes::copy_from_slice(&value)))
     }
 
     fn write<T>(&self, call: impl FnOnce(&Handle, &mut Held) -> io::Result<T>) -> Result<T, EngineError> {
@@ -217,28 +221,23 @@ fn foreign(path: &Path) -> EngineError {
 
 impl Engine for SledEngine {
     fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        let value = self.read(|handle| handle.tree(tree)?.get(key))?;
-        Ok(value.map(|value| Bytes::copy_from_slice(&value)))
+        self.get_by(&self.gate.enter()?, tree, key)
     }
 
     fn get_now(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, EngineError> {
-        let lease = self.gate.enter_now()?;
-        let handle = lease.handle()?;
-        let value = self.told(guarded(|| handle.tree(tree)?.get(key)), EngineError::Read)?;
-        Ok(value.map(|value| Bytes::copy_from_slice(&value)))
+        self.get_by(&self.gate.enter_now()?, tree, key)
     }
 
     fn scan(&self, tree: Tree, from: &[u8], visit: Visit<'_>) -> Result<(), EngineError> {
         let lease = self.gate.enter()?;
-        let handle = lease.handle()?;
         // No upper end is given: with one, sled goes on to the end of the tree.
-        let mut rows = self.told(guarded(|| Ok(handle.tree(tree)?.range(from..))), EngineError::Read)?;
+        let mut rows = self.read(&lease, |handle| Ok(handle.tree(tree)?.range(from..)))?;
         let mut number = 0;
         // The visitor is called outside of the guard: a panic of its own is not the index's.
         while let Some((key, value)) = self.told(guarded(|| rows.next().transpose()), EngineError::Read)? {
             // What an iterator reads is lost on sled's cache unless it is much; what is asked for here is not.
             if number % TOLD_ROWS == 0 {
-                self.told(guarded(|| handle.tree(tree)?.get(&key)), EngineError::Read)?;
+                self.read(&lease, |handle| handle.tree(tree)?.get(&key))?;
             }
             number += 1;
             if let ControlFlow::Break(()) = visit(&key, &value) {
@@ -249,7 +248,7 @@ impl Engine for SledEngine {
     }
 
     fn last_at_or_below(&self, tree: Tree, key: &[u8]) -> Result<Option<(Bytes, Bytes)>, EngineError> {
-        self.read(|handle| {
+        self.read(&self.gate.enter()?, |handle| {
             let tree = handle.tree(tree)?;
             if let Some(value) = tree.get(key)? {
                 return Ok(Some((Bytes::copy_from_slice(key), Bytes::copy_from_slice(&value))));
@@ -363,4 +362,24 @@ fn disk_bytes(folder: &Path) -> io::Result<u64> {
         bytes += if known.is_dir() { disk_bytes(&entry.path())? } else { known.blocks() * 512 };
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use crate::store::index::lease::ENTER_WAIT;
+
+    #[test]
+    fn a_read_that_may_not_wait_is_busy_at_once_while_the_index_is_opened_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("index");
+        let engine = SledEngine::create(&path, Settings::default(), StoreId::new([1; 16])).unwrap();
+        let mut handles = engine.gate.close().unwrap();
+        let since = clock::monotonic();
+        assert!(matches!(engine.get_now(Tree::Meta, b"k"), Err(EngineError::Busy)));
+        assert!(clock::monotonic().saturating_duration_since(since) < ENTER_WAIT);
+        engine.gate.reopen(handles.pop().unwrap());
+        assert!(engine.get_now(Tree::Meta, b"k").unwrap().is_none());
+    }
 }

@@ -15,7 +15,7 @@ use crate::store::engine::EngineError;
 use crate::store::index::engine::Handle;
 
 /// How long a read waits for a gate to open. Opening sled anew takes well below a second.
-const ENTER_WAIT: Duration = Duration::from_secs(5);
+pub(super) const ENTER_WAIT: Duration = Duration::from_secs(5);
 /// How long who closes the gate waits for reads to end. Each is one page at most.
 const LEAVE_WAIT: Duration = Duration::from_secs(30);
 

@@ -18,6 +18,7 @@ use crate::store::format::StoreId;
 use crate::store::log::condense::{Condenser, Limit, Pins};
 use crate::store::log::frame::{self, Head};
 use crate::store::log::segment::{SEGMENT_HEAD_BYTES, Segment};
+use crate::store::wide;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Where segments are made, and how large.
@@ -107,10 +108,6 @@ pub(super) struct End {
     pub(super) sealed: bool,
     /// Bytes of all segments up to the current one.
     pub(super) bytes: u64,
-}
-
-fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 impl Ahead {

@@ -20,13 +20,12 @@ const LEVEL: i32 = 9;
 /// Packs the frames that stand here one behind the other, up to where none begins.
 pub(super) fn pack(frames: &[u8], nonce: u64) -> Result<Vec<u8>, String> {
     let mut plain = Vec::with_capacity(frames.len());
-    let (mut rest, mut last) = (frames, Lsn::ZERO);
-    while let Some(parsed) = frame::parse(rest, nonce) {
+    let mut last = Lsn::ZERO;
+    for parsed in frame::frames(frames, nonce) {
         (parsed.head.lsn.value().saturating_sub(last.value())).put(&mut plain);
         u64::try_from(parsed.ops_bytes().len()).unwrap_or(u64::MAX).put(&mut plain);
         plain.extend_from_slice(parsed.ops_bytes());
         last = parsed.head.lsn;
-        rest = rest.get(parsed.bytes.len()..).unwrap_or_default();
     }
     let length = u32::try_from(plain.len()).ok().filter(|_| plain.len() <= UNPACKED_BYTES_MAX);
     let length = length.ok_or_else(|| format!("{} bytes are too many to condense", plain.len()))?;

@@ -125,6 +125,16 @@ pub(super) fn parse(bytes: &[u8], nonce: u64) -> Option<Parsed<'_>> {
     }
 }
 
+/// The frames that stand one behind the other from the beginning on, up to where none begins.
+pub(super) fn frames(bytes: &[u8], nonce: u64) -> impl Iterator<Item = Parsed<'_>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let parsed = parse(rest, nonce)?;
+        rest = rest.get(parsed.bytes.len()..).unwrap_or_default();
+        Some(parsed)
+    })
+}
+
 /// The lsn that the head of a frame bears, where it is one of this segment. Its checksum is not looked at.
 pub(super) fn lsn_of(head: &[u8; FRAME_HEAD_BYTES], nonce: u64) -> Option<Lsn> {
     let of_segment = number(head, NONCE_AT)? == nonce.to_be_bytes();

@@ -18,6 +18,7 @@ use crate::store::error::StoreError;
 use crate::store::format::{StoreId, random};
 use crate::store::log::condensed;
 use crate::store::log::frame::FRAME_HEAD_BYTES;
+use crate::store::wide;
 
 /// Bytes before the first frame.
 pub(super) const SEGMENT_HEAD_BYTES: usize = 80;
@@ -72,10 +73,6 @@ pub(super) fn number_of(name: &str) -> Option<u64> {
 /// Whether a file is one whose birth did not come to its end.
 pub(super) fn is_unborn(name: &str) -> bool {
     name.ends_with(NEW_SUFFIX)
-}
-
-fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// The nonce that a header names which is not right as a whole, unless it names another store.
@@ -291,7 +288,7 @@ fn fill(file: &mut dyn File, bytes: u64) -> Result<(), StoreError> {
     while done < bytes {
         let step = usize::try_from(bytes - done).unwrap_or(usize::MAX).min(zeros.len());
         file.write_at(done, zeros.get(..step).unwrap_or(&zeros))?;
-        done = done.saturating_add(u64::try_from(step).unwrap_or(u64::MAX));
+        done = done.saturating_add(wide(step));
     }
     Ok(())
 }

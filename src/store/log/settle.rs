@@ -101,7 +101,7 @@ impl SettledLog {
             }
             let mut offset = SEGMENT_HEAD_BYTES;
             let mut before = None;
-            while let Some(parsed) = bytes.get(offset..).and_then(|rest| frame::parse(rest, segment.nonce)) {
+            for parsed in frame::frames(bytes.get(offset..).unwrap_or_default(), segment.nonce) {
                 let lsn = parsed.head.lsn;
                 let last = covered.map_or(parsed.head.previous, |(_, last)| last);
                 let is_out_of_place = match segment.condensed {

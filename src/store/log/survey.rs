@@ -292,7 +292,7 @@ impl Survey {
             return Err(out_of_place(segment, SEGMENT_HEAD_BYTES, says.first, self.last));
         }
         let (mut offset, mut before) = (SEGMENT_HEAD_BYTES, None);
-        while let Some(parsed) = bytes.get(offset..).and_then(|rest| frame::parse(rest, segment.nonce)) {
+        for parsed in frame::frames(bytes.get(offset..).unwrap_or_default(), segment.nonce) {
             if does_not_follow_in(says, &parsed, before) {
                 let before = before.unwrap_or(says.first.previous());
                 return Err(out_of_place(segment, offset, parsed.head.lsn, before));

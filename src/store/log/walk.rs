@@ -16,6 +16,7 @@ use crate::store::format::StoreId;
 use crate::store::log::frame::{self, Parsed};
 use crate::store::log::segment::{self, Condensed, SEGMENT_HEAD_BYTES, Segment};
 use crate::store::log::survey::does_not_follow_in;
+use crate::store::wide;
 
 /// A segment whose header is damaged says nothing reliable of its size; a larger one than this is not read then.
 const UNTOLD_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -105,10 +106,6 @@ pub(in crate::store) fn walk(disk: &dyn Disk, folder: &Path, store: StoreId, mee
     walk.walked
 }
 
-fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
 /// "frame l3 is", "frames l3 to l5 are".
 fn frames_are(first: Lsn, last: Lsn) -> String {
     if first == last { format!("frame {first} is") } else { format!("frames {first} to {last} are") }
@@ -173,6 +170,14 @@ impl Walk<'_> {
             Ok(segment) => self.frames(&path, segment.nonce, bytes),
             Err(error) => {
                 self.fault(&path, None, words(&error));
+                let looked = Segment::look(self.disk, self.folder, self.store, number);
+                if let Ok((segment, _)) = looked.as_ref()
+                    && segment.condensed.is_some()
+                {
+                    // What is packed in it is lost as a whole: there are no frames to be found.
+                    self.walked.bytes = self.walked.bytes.saturating_add(segment.bytes);
+                    return false;
+                }
                 if let Some(nonce) = self.read_anyway(&path, bytes) {
                     self.frames(&path, nonce, bytes);
                 }
@@ -196,10 +201,9 @@ impl Walk<'_> {
             let what = format!("it stands for frames {} to {}, behind frame {last}", says.first, says.last);
             self.fault(path, None, what);
         }
-        let (mut offset, mut before) = (SEGMENT_HEAD_BYTES, None);
-        while let Some(parsed) = bytes.get(offset..).and_then(|rest| frame::parse(rest, nonce)) {
+        let mut before = None;
+        for parsed in frame::frames(bytes.get(SEGMENT_HEAD_BYTES..).unwrap_or_default(), nonce) {
             let lsn = parsed.head.lsn;
-            offset = offset.saturating_add(parsed.bytes.len());
             if does_not_follow_in(says, &parsed, before) || lsn <= last {
                 let what = format!("frame {lsn} stands in it, which is for frames {} to {}", says.first, says.last);
                 self.fault(path, None, what);

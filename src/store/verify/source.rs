@@ -12,6 +12,7 @@ use crate::store::tree::Tree;
 use crate::store::verify::row::{self, Understand};
 use crate::store::verify::said::{Check, Report, Said};
 use crate::store::verify::view::Above;
+use crate::store::wide;
 
 /// The log of a folder that is locked.
 pub(super) struct Source<'a> {
@@ -29,10 +30,6 @@ pub(super) struct Read {
 
 fn said(check: Check, place: Place) -> Said {
     Said { check, path: Some(place.path), byte: place.byte, what: place.what }
-}
-
-fn wide(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 impl Source<'_> {

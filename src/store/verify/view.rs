@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use crate::store::engine::{Engine, EngineError, Op};
 use crate::store::tree::Tree;
+use crate::store::wide;
 
 /// Bytes that a row of the frames costs beside its key and value, roughly.
 const ROW_BYTES: u64 = 96;
@@ -51,10 +52,6 @@ impl Above {
     pub(super) fn over(self, engine: Option<Arc<dyn Engine>>) -> Option<View> {
         (!self.is_over).then_some(View { engine, above: self.rows })
     }
-}
-
-fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// The rows.

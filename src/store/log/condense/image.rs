@@ -9,12 +9,7 @@ pub(super) struct Image(pub(super) Vec<u8>);
 
 impl Image {
     fn frames(&self, segment: &Segment) -> impl Iterator<Item = Parsed<'_>> {
-        let (mut rest, nonce) = (self.0.get(SEGMENT_HEAD_BYTES..).unwrap_or_default(), segment.nonce);
-        std::iter::from_fn(move || {
-            let parsed = frame::parse(rest, nonce)?;
-            rest = rest.get(parsed.bytes.len()..).unwrap_or_default();
-            Some(parsed)
-        })
+        frame::frames(self.0.get(SEGMENT_HEAD_BYTES..).unwrap_or_default(), segment.nonce)
     }
 
     /// The first frame and the last; none where there is no frame.

@@ -15,9 +15,9 @@
 //!
 //! A segment that was sealed is compressed at once, without what is dead by itself. When the log has grown by a quarter
 //! since the last time there is a *round* over all condensed segments: from the newest to the oldest each operation whose
-//! key was seen before is marked, a part of the keys at a time, so that memory is bounded ([`CONDENSE_KEYS_MAX`] keys, a
-//! bit for each operation, and a segment); then the segments that hold enough that is dead are written anew, from the
-//! oldest to the newest. A round costs a reading of the log for each part.
+//! key was seen before is marked, a part of the keys at a time, so that memory is bounded ([`CONDENSE_KEYS_MAX`] says what
+//! it takes); then the segments that hold enough that is dead are written anew, from the oldest to the newest. A round costs
+//! a reading of the log for each part.
 //!
 //! A crash at any point leaves each segment as it was or as it was to become, and both are right beside each other.
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::marks::{Bits, Marks, Part, Seen};
 use crate::ids::Lsn;
+use crate::store::wide;
 
 /// A segment is written anew where one byte in so many is dead.
 const DEAD: u64 = 8;
@@ -170,8 +171,4 @@ impl Round {
         }
         gone
     }
-}
-
-fn wide(bytes: usize) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }

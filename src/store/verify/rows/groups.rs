@@ -39,7 +39,7 @@ impl Rows<'_, '_> {
         if group > GroupId::COUNTED_MAX && group.partner_of(user).is_none() {
             self.report.rows(format!("{group} {user}: a member of a direct chat that is not theirs"));
         }
-        let is_present = record.intervals.last().is_some_and(|stay| stay.left.is_none());
+        let is_present = is_present(record);
         let marked = |mark| record.extensions.find(mark).is_some();
         if is_present && marked(member_extension::BANNED) {
             self.report.rows(format!("{group} {user}: banned, but in the group"));
@@ -57,7 +57,7 @@ impl Rows<'_, '_> {
         if !(role::OWNER..=role::MEMBER).contains(&record.role) {
             self.report.rows(format!("{group} {user}: no role has the number {}", record.role));
         }
-        if self.is_deleted(user) && record.intervals.last().is_some_and(|stay| stay.left.is_none()) {
+        if self.is_deleted(user) && is_present(record) {
             self.report.rows(format!("{group} {user}: a member, but deleted"));
         }
         let Some(head) = self.head(group) else {
@@ -187,4 +187,9 @@ impl Rows<'_, '_> {
             self.report.rows(format!("{name} counts {} items of their own, who wrote {own}", record.own));
         }
     }
+}
+
+/// Whether the last stay goes on.
+fn is_present(record: &MemberRecord) -> bool {
+    record.intervals.last().is_some_and(|stay| stay.left.is_none())
 }
