@@ -40,6 +40,7 @@ use crate::store::error::StoreError;
 use crate::store::log::append::Ahead;
 use crate::store::log::frame;
 use crate::store::log::segment::{Condensed, SEGMENT_HEAD_BYTES, Segment};
+use crate::store::log::survey::damaged;
 
 /// A round is due when the log has grown by one in so many.
 const GROWTH: u64 = 4;
@@ -156,12 +157,37 @@ impl Condenser {
         Ok(self.segments.len() > known)
     }
 
-    fn read(&self, index: usize) -> Result<(Segment, Image), StoreError> {
+    /// Reads a segment, and the first frame and the last that it holds or held. What is not as it was written errs here.
+    fn read(&self, index: usize) -> Result<(Segment, Image, (Lsn, Lsn)), StoreError> {
         let number = u64::try_from(index).unwrap_or(u64::MAX).saturating_add(1);
         let place = &self.ahead.place;
         let mut bytes = Vec::new();
         let segment = Segment::read(&*self.ahead.disk, &place.folder, place.store, number, &mut bytes)?;
-        Ok((segment, Image(bytes)))
+        let image = Image(bytes);
+        if let Some(says) = segment.condensed {
+            image.check_condensed(&segment, says)?;
+            return Ok((segment, image, (says.first, says.last)));
+        }
+        let before = index.checked_sub(1).and_then(|before| self.segments.get(before)?.condensed);
+        let ends = image.ends_behind(&segment, before.map_or(Lsn::ZERO, |says| says.last))?;
+        self.check_goes_on(&segment, ends.1)?;
+        Ok((segment, image, ends))
+    }
+
+    /// Whether what follows the last frame of a sealed segment stands in the next one, where anything is synced that does.
+    fn check_goes_on(&self, segment: &Segment, last: Lsn) -> Result<(), StoreError> {
+        if self.ahead.synced.load(Ordering::Acquire) <= last.value() {
+            return Ok(());
+        }
+        let place = &self.ahead.place;
+        let number = segment.number.saturating_add(1);
+        let (next, head) = Segment::look(&*self.ahead.disk, &place.folder, place.store, number)?;
+        let first = next.condensed.map(|says| says.first).or_else(|| frame::lsn_of(&head, next.nonce));
+        if first == Some(last.next()) {
+            return Ok(());
+        }
+        let what = format!("it ends with frame {last}, but frame {} does not begin the segment behind it", last.next());
+        Err(damaged(&segment.path, what))
     }
 
     /// Condenses the first segment that is not, where it lies below the mark; says whether it did.
@@ -170,13 +196,7 @@ impl Condenser {
         if index >= self.segments.len() || self.next_last.is_some_and(|last| last > low_mark) {
             return Ok(false);
         }
-        let (segment, image) = self.read(index)?;
-        let Some((first, last)) =
-            segment.condensed.map(|says| (says.first, says.last)).or_else(|| image.ends(&segment))
-        else {
-            // Never sealed: every segment before the current one holds a frame.
-            return Ok(false);
-        };
+        let (segment, image, (first, last)) = self.read(index)?;
         self.next_last = Some(last);
         if last > low_mark {
             return Ok(false);
@@ -240,7 +260,7 @@ impl Condenser {
     /// Takes a step of a round; says whether it is over.
     fn advance(&mut self, round: &mut Round) -> Result<bool, StoreError> {
         if let Some(index) = round.next_to_mark() {
-            let (segment, image) = self.read(index)?;
+            let (segment, image, _) = self.read(index)?;
             let ops = image.ops(&segment).map(|raw| marks::Seen {
                 key: self.hashes.key(raw.tree, raw.key),
                 is_put: raw.value.is_some(),
@@ -250,13 +270,15 @@ impl Condenser {
             return Ok(false);
         }
         let Some(index) = round.next_to_write() else { return Ok(true) };
-        let (segment, image) = self.read(index)?;
-        let Some(says) = segment.condensed else { return Ok(true) };
+        let (segment, image, ends) = self.read(index)?;
+        if segment.condensed.is_none() {
+            return Err(damaged(&segment.path, "it was condensed, and is not any more"));
+        }
         // Who begins to read the whole log waits until this one is written.
         let pins = self.pins.clone();
         let reading = pins.lock();
         let gone = round.gone(index, reading.is_empty());
-        self.replace(index, &segment, &image, (says.first, says.last), &|index| gone.has(index))?;
+        self.replace(index, &segment, &image, ends, &|index| gone.has(index))?;
         drop(reading);
         Ok(false)
     }

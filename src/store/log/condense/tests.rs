@@ -356,6 +356,85 @@ fn damage_in_a_condensed_segment_is_named_by_who_reads_it_and_nothing_is_touched
     assert!(error.to_string().contains("the segment that followed it is missing"), "{error}");
 }
 
+fn bytes_of(disk: &SimulatedDisk, path: &Path) -> Vec<u8> {
+    let file = disk.open(path).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_sealed_segment_that_is_not_as_it_was_written_is_named_and_never_replaced() {
+    let mut scene = Scene::new();
+    (0..20).for_each(|number: u8| scene.commit(&[op(number, Some(&[number; 40]))]));
+    scene.flush();
+    while scene.condenser.look().unwrap() {}
+    let path = path_of(Path::new(FOLDER), 1);
+    let whole = bytes_of(&scene.disk, &path);
+    let nonce = scene.condenser.segments[0].nonce;
+    let frames: Vec<usize> =
+        frame::frames(&whole[SEGMENT_HEAD_BYTES..], nonce).map(|parsed| parsed.bytes.len()).collect();
+    let end = SEGMENT_HEAD_BYTES + frames.iter().sum::<usize>();
+    let last_at = end - frames.last().unwrap();
+    let flipped = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 4;
+        bytes
+    };
+    let in_second = SEGMENT_HEAD_BYTES + frames[0] + 50;
+    let mut without_last = whole.clone();
+    without_last[last_at..end].fill(0);
+    let mut without_any = whole.clone();
+    without_any[SEGMENT_HEAD_BYTES..].fill(0);
+    // An operation of a kind that nobody has written yet, in a frame that is right otherwise.
+    let mut unknown = whole.clone();
+    let mut built = Vec::new();
+    let parsed = frame::parse(&whole[last_at..], nonce).unwrap();
+    let ops = [parsed.ops_bytes(), &[1, 7, 0]].concat();
+    assert!(frame::build_of_bytes(&mut built, parsed.head, &ops) && last_at + built.len() < unknown.len());
+    unknown[last_at..last_at + built.len()].copy_from_slice(&built);
+    for bytes in
+        [flipped(SEGMENT_HEAD_BYTES + 50), flipped(in_second), flipped(end), without_last, without_any, unknown]
+    {
+        scene.disk.open(&path).unwrap().write_at(0, &bytes).unwrap();
+        assert!(scene.condenser.is_due());
+        let error = scene.condenser.step().unwrap_err();
+        assert!(error.class() == StoreErrorClass::Damaged && error.to_string().contains("00000001.log"), "{error}");
+        assert!(bytes_of(&scene.disk, &path) == bytes, "{error}");
+    }
+    scene.disk.open(&path).unwrap().write_at(0, &whole).unwrap();
+    scene.condense();
+    scene.check();
+}
+
+#[test]
+fn an_operation_that_is_unknown_in_a_condensed_segment_is_named_and_the_segment_never_replaced() {
+    let mut scene = Scene::new();
+    (0..20).for_each(|number: u8| scene.commit(&[op(number % 3, Some(&[number; 40]))]));
+    scene.flush();
+    while scene.condenser.condensed == 0 {
+        assert!(scene.condenser.step().unwrap());
+    }
+    let shared = scene.disk.clone();
+    let (segment, image, (first, last)) = scene.condenser.read(0).unwrap();
+    let mut built = Vec::new();
+    let head = frame::Head { lsn: first, previous: Lsn::ZERO, synced: Lsn::ZERO, nonce: segment.nonce };
+    assert!(frame::build_of_bytes(&mut built, head, &[1, 7, 0]));
+    let odd = [&image.0[..SEGMENT_HEAD_BYTES], &built].concat();
+    let says = Condensed { first, last, ops: 1 };
+    segment.condense(&shared, Path::new(FOLDER), STORE, says, &odd).unwrap();
+    let before = bytes_of(&shared, &segment.path);
+    scene.writer.wipe().unwrap();
+    let error = loop {
+        match scene.condenser.step() {
+            Ok(worked) => assert!(worked),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("does not know") && error.to_string().contains("00000001.log"), "{error}");
+    assert!(bytes_of(&shared, &segment.path) == before);
+}
+
 /// What a segment leaves behind of which every row is dead.
 const EMPTY_BYTES: u64 = SEGMENT_HEAD_BYTES as u64 + 20;
 
