@@ -15,7 +15,7 @@ use crate::ids::Lsn;
 use crate::store::engine::Op;
 use crate::store::error::StoreError;
 use crate::store::format::StoreId;
-use crate::store::log::condense::{Condenser, Limit, Pins};
+use crate::store::log::condense::{Condenser, Limit};
 use crate::store::log::frame::{self, Head};
 use crate::store::log::segment::{SEGMENT_HEAD_BYTES, Segment};
 use crate::store::wide;
@@ -88,7 +88,6 @@ pub(super) struct Ahead {
     pub(super) wish: AtomicU64,
     /// Bytes of rows that were live when that was counted last; zero before.
     pub(super) live: AtomicU64,
-    pub(super) pins: Pins,
 }
 
 #[derive(Debug)]
@@ -196,7 +195,6 @@ impl LogWriter {
             bytes: AtomicU64::new(bytes),
             wish: AtomicU64::new(0),
             live: AtomicU64::new(0),
-            pins: Pins::default(),
         };
         Ok(LogWriter {
             ahead: Arc::new(ahead),
@@ -229,12 +227,6 @@ impl LogWriter {
     #[must_use]
     pub fn condenser(&self, limit: Limit) -> Condenser {
         Condenser::new(Arc::clone(&self.ahead), limit)
-    }
-
-    /// Who reads the whole log while it is written says so here.
-    #[must_use]
-    pub fn pins(&self) -> Pins {
-        self.ahead.pins.clone()
     }
 
     /// Bytes that the segments up to the current one take on disk.

@@ -98,16 +98,17 @@ impl Segment {
     ) -> Result<Segment, StoreError> {
         let nonce = u64::from_be_bytes(random()?);
         let segment = Segment { number, nonce, bytes, path: path_of(folder, number), condensed: None };
-        segment.bear(disk, folder, &mut |file| {
+        segment.write(disk, folder, &mut |file| {
             fill(file, bytes)?;
             file.write_at(0, &segment.head(store))?;
             Ok(file.sync()?)
         })?;
+        segment.take_name(disk, folder)?;
         Ok(segment)
     }
 
-    /// Puts a condensed segment durably in the place of this one: the frames in `image`, which is what
-    /// [`Segment::read`] gives, with this nonce. Where anything fails the old one stands.
+    /// Writes what is to take the place of this one by [`Segment::take_name`]: a condensed segment with the frames in
+    /// `image`, which is what [`Segment::read`] gives, with this nonce.
     pub(super) fn condense(
         &self,
         disk: &dyn Disk,
@@ -121,7 +122,7 @@ impl Segment {
         let bytes = wide(SEGMENT_HEAD_BYTES.saturating_add(packed.len()));
         let segment = Segment { bytes, condensed: Some(says), ..self.clone() };
         let whole = [segment.head(store), packed].concat();
-        segment.bear(disk, folder, &mut |file| {
+        segment.write(disk, folder, &mut |file| {
             let mut offset = 0;
             for piece in whole.chunks(FILL_BYTES) {
                 file.write_at(offset, piece)?;
@@ -133,14 +134,25 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Writes a file under another name, and then gives it its own.
-    fn bear(
+    /// Gives what was written its own name, durably. Where that fails nobody knows which one a power loss would leave
+    /// under that name, and no later sync tells.
+    pub(super) fn take_name(&self, disk: &dyn Disk, folder: &Path) -> Result<(), StoreError> {
+        disk.rename(&self.unborn(folder), &self.path)?;
+        Ok(disk.sync_folder(folder)?)
+    }
+
+    fn unborn(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{:08}{NEW_SUFFIX}", self.number))
+    }
+
+    /// Writes it durably under another name.
+    fn write(
         &self,
         disk: &dyn Disk,
         folder: &Path,
         write: &mut dyn FnMut(&mut dyn File) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let new = folder.join(format!("{:08}{NEW_SUFFIX}", self.number));
+        let new = self.unborn(folder);
         whole::remove(disk, &new)?;
         check_room(disk, folder, self)?;
         let written = disk.create(&new).map_err(StoreError::from).and_then(|mut file| write(&mut *file));
@@ -149,8 +161,7 @@ impl Segment {
             drop(disk.remove(&new));
             return Err(error);
         }
-        disk.rename(&new, &self.path)?;
-        Ok(disk.sync_folder(folder)?)
+        Ok(())
     }
 
     pub(super) fn head(&self, store: StoreId) -> Vec<u8> {

@@ -5,11 +5,11 @@
 //!
 //! # What is dead
 //!
-//! An operation is dead when a later one on the same key stands in the log at or below L, which is the lowest of: what is
-//! synced, what the index would begin at after a kill (it replays from its last recorded flush), and what every running
-//! reader of the whole log has pinned ([`Pins`]). So whoever reads from there on comes to the same rows. A remove that is
-//! the last word on its key is dropped once no earlier segment holds a put of that key: those segments are written first,
-//! and while anybody reads the whole log no remove is dropped, as the reader may have passed the put.
+//! An operation is dead when a later one on the same key stands in the log at or below L, which is the lower of: what is
+//! synced, and what the index would begin at after a kill (it replays from its last recorded flush). So whoever reads from
+//! there on comes to the same rows. A remove that is the last word on its key is dropped once no earlier segment holds a
+//! put of that key: those segments are written first, and where it is in doubt whether one was, no remove is dropped.
+//! Nobody reads the whole log while it is condensed: an open is over before, and `gaggle verify` has the folder's lock.
 //!
 //! # How it goes
 //!
@@ -23,7 +23,6 @@
 
 mod image;
 mod marks;
-mod pins;
 mod round;
 
 use std::collections::HashSet;
@@ -32,7 +31,6 @@ use std::sync::atomic::Ordering;
 
 use self::image::Image;
 use self::marks::{Bits, Hashes};
-pub use self::pins::{Pin, Pins};
 use self::round::Round;
 use crate::ids::Lsn;
 use crate::limits::CONDENSE_KEYS_MAX;
@@ -53,7 +51,6 @@ pub type Limit = Box<dyn Fn() -> Lsn + Send>;
 /// The one who condenses a log.
 pub struct Condenser {
     ahead: Arc<Ahead>,
-    pins: Pins,
     limit: Limit,
     keys_max: usize,
     hashes: Hashes,
@@ -68,14 +65,15 @@ pub struct Condenser {
     rounded: (usize, u64),
     /// Up to where what is dead is gone to the last byte.
     thorough: Lsn,
+    /// A segment may come back as it was before it was written anew: its naming has failed, and no sync proves anything of
+    /// that any more. A remove that went after a put would be missing then, so none goes until the log is opened anew.
+    in_doubt: bool,
 }
 
 impl Condenser {
     pub(super) fn new(ahead: Arc<Ahead>, limit: Limit) -> Condenser {
-        let pins = ahead.pins.clone();
         Condenser {
             ahead,
-            pins,
             limit,
             keys_max: CONDENSE_KEYS_MAX,
             hashes: Hashes::default(),
@@ -85,6 +83,7 @@ impl Condenser {
             round: None,
             rounded: (0, 0),
             thorough: Lsn::ZERO,
+            in_doubt: false,
         }
     }
 
@@ -97,7 +96,7 @@ impl Condenser {
     /// Up to where the log may be condensed now.
     fn low_mark(&self) -> Lsn {
         let synced = Lsn::new(self.ahead.synced.load(Ordering::Acquire));
-        synced.min((self.limit)()).min(self.pins.lowest().unwrap_or(Lsn::MAX))
+        synced.min((self.limit)())
     }
 
     /// Whether [`Condenser::step`] would find something to do.
@@ -227,13 +226,23 @@ impl Condenser {
         let (kept, ops) = image.without(segment, is_dead);
         let place = &self.ahead.place;
         let says = Condensed { first, last, ops };
-        let new = segment.condense(&*self.ahead.disk, &place.folder, place.store, says, &kept)?;
-        self.ahead.bytes.fetch_add(new.bytes, Ordering::Relaxed);
-        self.ahead.bytes.fetch_sub(segment.bytes, Ordering::Relaxed);
-        if let Some(known) = self.segments.get_mut(index) {
-            *known = new;
+        let disk = &*self.ahead.disk;
+        let new = segment.condense(disk, &place.folder, place.store, says, &kept)?;
+        let named = new.take_name(disk, &place.folder);
+        let stands = match &named {
+            Ok(()) => Some(new),
+            Err(_) => {
+                self.in_doubt = true;
+                // The error that counts is the first one.
+                Segment::look(disk, &place.folder, place.store, new.number).ok().map(|(stands, _)| stands)
+            }
+        };
+        if let (Some(stands), Some(known)) = (stands, self.segments.get_mut(index)) {
+            self.ahead.bytes.fetch_add(stands.bytes, Ordering::Relaxed);
+            self.ahead.bytes.fetch_sub(segment.bytes, Ordering::Relaxed);
+            *known = stands;
         }
-        Ok(())
+        named
     }
 
     fn ops_in(&self, from: usize, to: usize) -> u64 {
@@ -274,12 +283,8 @@ impl Condenser {
         if segment.condensed.is_none() {
             return Err(damaged(&segment.path, "it was condensed, and is not any more"));
         }
-        // Who begins to read the whole log waits until this one is written.
-        let pins = self.pins.clone();
-        let reading = pins.lock();
-        let gone = round.gone(index, reading.is_empty());
+        let gone = round.gone(index, !self.in_doubt);
         self.replace(index, &segment, &image, ends, &|index| gone.has(index))?;
-        drop(reading);
         Ok(false)
     }
 
