@@ -26,7 +26,7 @@ pub(crate) trait Beside: Send + Sync {
     /// Begins, beside a log that was just opened. Once so many bytes wait for the index, [`Begun::push`] may wait too.
     ///
     /// # Errors
-    /// Where a thread does not start.
+    /// Where a thread does not start; those before it have ended then.
     fn begin(&self, log: OnLog, applying: Applying, bytes_max: usize) -> io::Result<Box<dyn Begun>>;
 }
 
@@ -51,9 +51,21 @@ struct Running {
 impl Beside for Threads {
     fn begin(&self, log: OnLog, applying: Applying, bytes_max: usize) -> io::Result<Box<dyn Begun>> {
         let preparing = Preparing::start(log.preparer)?;
-        let condensing = Condensing::start(log.condenser)?;
-        let frames = Frames::start(applying, bytes_max)?;
-        Ok(Box::new(Running { preparing, condensing, frames }))
+        let condensing = match Condensing::start(log.condenser) {
+            Ok(condensing) => condensing,
+            Err(error) => {
+                preparing.finish();
+                return Err(error);
+            }
+        };
+        match Frames::start(applying, bytes_max) {
+            Ok(frames) => Ok(Box::new(Running { preparing, condensing, frames })),
+            Err(error) => {
+                preparing.finish();
+                condensing.finish();
+                Err(error)
+            }
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 use std::cell::Cell;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::Ordering;
-use std::sync::{LockResult, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LockResult, PoisonError};
 use std::time::Duration;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -22,6 +22,20 @@ const STACK_BYTES: usize = 512 * 1024;
 
 thread_local! {
     static SCHEDULED: Cell<bool> = const { Cell::new(false) };
+    /// Threads that this one may still start.
+    static MAY_START: Cell<usize> = const { Cell::new(usize::MAX) };
+    /// Threads that this one has started and that have not ended.
+    static RUNNING: Arc<AtomicUsize> = Arc::default();
+}
+
+/// Lets this thread start so many others; those after them fail to start.
+pub(crate) fn let_start(threads: usize) {
+    MAY_START.set(threads);
+}
+
+/// How many threads that this one has started have not ended.
+pub(crate) fn running() -> usize {
+    RUNNING.with(|running| running.load(Ordering::SeqCst))
 }
 
 /// Runs a test under so many random schedules, and as many in which few changes of threads stand at random places;
@@ -326,6 +340,14 @@ impl Builder {
         self,
         body: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
+        MAY_START.set(MAY_START.get().checked_sub(1).ok_or(io::ErrorKind::WouldBlock)?);
+        let running = RUNNING.with(Arc::clone);
+        running.fetch_add(1, Ordering::SeqCst);
+        let body = move || {
+            let done = body();
+            running.fetch_sub(1, Ordering::SeqCst);
+            done
+        };
         Ok(JoinHandle(match self.0 {
             Either::System(builder) => Either::System(builder.spawn(body)?),
             Either::Scheduled(builder) => Either::Scheduled(builder.spawn(body)?),

@@ -433,3 +433,21 @@ fn commands_are_answered() {
 fn every_command_is_answered_in_order_even_while_the_server_stops() {
     check(SCHEDULES, commands_are_answered);
 }
+
+/// Else each try to open a store anew would leave threads behind, which hold the log of the try before.
+#[test]
+fn where_a_thread_beside_the_writer_does_not_start_those_before_it_have_ended() {
+    for may_start in 0..3 {
+        let disk = SimulatedDisk::new();
+        let (folder, index, beside) =
+            (PathBuf::from("/data"), IndexOptions::of(Arc::new(MemoryIndex)), Arc::new(Threads));
+        let place = Place { disk: Arc::new(disk.clone()), folder, segment_bytes: SEGMENT_BYTES, index, beside };
+        let Found { store, tables, applier, .. } = place.open(|_| {}).unwrap();
+        let view = Arc::new(View::new(tables, store.engine, store.durable));
+        let room = Arc::new(Room::new(Arc::new(disk), PathBuf::from("/data")));
+        scheduled::let_start(may_start);
+        let open = Open::start(store.log, applier, &view, &Watchdog::by_hand(), &room, &place);
+        scheduled::let_start(usize::MAX);
+        assert_eq!((open.is_err(), scheduled::running()), (true, 0), "{may_start} start");
+    }
+}
