@@ -33,23 +33,6 @@ impl RowsMaker {
         Ok(())
     }
 
-    /// Whether there is a row of an item.
-    pub(crate) fn has(&self, msgid: MessageId) -> bool {
-        self.0.offered.binary_search_by_key(&msgid, |offered| offered.msgid).is_ok()
-    }
-
-    /// Puts another item in place of one that was added.
-    pub(crate) fn replace(&mut self, msgid: MessageId, item: Bytes) -> Result<(), WireError> {
-        let rows = std::mem::take(self).finish();
-        self.0.edits = rows.edits;
-        for (offered, row) in rows.offered.iter().zip(row::rows(rows.bytes)) {
-            let row = row?;
-            let row = if offered.msgid == msgid { Row { item: item.clone(), ..row } } else { row };
-            self.add_row(offered.msgid, &row)?;
-        }
-        Ok(())
-    }
-
     /// Bytes so far.
     pub(crate) fn bytes(&self) -> usize {
         self.1.len()
@@ -137,8 +120,13 @@ pub(crate) fn without_recalled(rows: &Bytes, tables: &Tables, group: GroupId) ->
     changed(rows, |item| is_recalled(item).then(|| item.clone().wiped()))
 }
 
-/// Rows of which some items are others. What can't be read or written is left out: all of it was made here.
+/// Rows of which some items are others; the same ones where none is. What can't be read or written is left out of new ones:
+/// all of it was made here.
 fn changed(rows: &Bytes, change: impl Fn(&Item) -> Option<Item>) -> Bytes {
+    let is_changed = |row: Row| row.decode_item().is_ok_and(|item| change(&item).is_some());
+    if !row::rows(rows.clone()).flatten().any(is_changed) {
+        return rows.clone();
+    }
     let mut made = BytesMut::with_capacity(rows.len());
     for row in row::rows(rows.clone()).flatten() {
         let Ok(item) = row.decode_item() else { continue };

@@ -12,7 +12,7 @@ use crate::core::rows::{
     Act, CursorRow, DeviceRow, GroupRow, Interval, InviteFor, InviteRow, ItemContent, ItemRow, MemberRow, Meta,
     RecalledRow, SendRow, SendWindow, Switches, UserRow, UserState, Write,
 };
-use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, UserId};
+use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
 use crate::limits;
 use crate::server::rows::{Rows, RowsMaker};
 use crate::server::translate::wire;
@@ -102,13 +102,25 @@ pub(crate) fn kept(writes: &[Write], lsn: Lsn) -> Result<Kept, KeptError> {
     for write in writes {
         making.write(write, lsn)?;
     }
-    let items = making.items.into_iter().map(|(group, rows)| (group, rows.finish())).collect();
+    let items =
+        making.items.into_iter().map(|(group, items)| Ok((group, rows(items)?))).collect::<Result<_, WireError>>()?;
     Ok(Kept { ops: making.ops, items })
+}
+
+/// The new items of a group, each with the one that it edits, if it does.
+type New = BTreeMap<MessageId, (Bytes, Option<MessageId>)>;
+
+fn rows(items: New) -> Result<Rows, WireError> {
+    let mut rows = RowsMaker::default();
+    for (msgid, (item, edits)) in items {
+        rows.add(msgid, item, edits)?;
+    }
+    Ok(rows.finish())
 }
 
 struct Making {
     ops: Vec<Op>,
-    items: BTreeMap<GroupId, RowsMaker>,
+    items: BTreeMap<GroupId, New>,
 }
 
 impl Making {
@@ -206,7 +218,7 @@ impl Making {
             self.put(Tree::Own, keys::own(row.group, row.author, row.own_ordinal), record.encode());
         }
         let edits = if let Some(Act::Edits(target)) = row.content.act() { Some(target) } else { None };
-        self.items.entry(row.group).or_default().add(row.msgid, item, edits)?;
+        self.items.entry(row.group).or_default().insert(row.msgid, (item, edits));
         Ok(())
     }
 
@@ -215,12 +227,14 @@ impl Making {
     fn changed(&mut self, row: &ItemRow, lsn: Lsn) -> Result<(), KeptError> {
         let item = wire::item(row)?;
         let (key, value) = (keys::message(row.group, row.msgid), message_record(row, lsn, item.clone()).encode());
-        let is_new = self.items.get_mut(&row.group).is_some_and(|rows| rows.has(row.msgid));
-        if is_new && row.recalled {
-            self.items.entry(row.group).or_default().replace(row.msgid, item)?;
+        let Some((new, _)) = self.items.get_mut(&row.group).and_then(|items| items.get_mut(&row.msgid)) else {
+            self.put(Tree::Messages, key, value);
+            return Ok(());
+        };
+        if row.recalled {
+            *new = item;
         }
-        let before = self.ops.iter_mut().rev().find(|op| op.tree == Tree::Messages && op.key == key);
-        match before.filter(|_| is_new) {
+        match self.ops.iter_mut().rev().find(|op| op.tree == Tree::Messages && op.key == key) {
             Some(op) => op.value = Some(value),
             None => self.put(Tree::Messages, key, value),
         }
