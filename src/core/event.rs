@@ -14,8 +14,6 @@ pub enum Event {
         /// The last.
         last: MessageId,
     },
-    /// A content item was recalled: what of it waits to be written must not be.
-    Recalled(GroupId),
     /// A user's membership began or ended.
     Membership {
         /// The group.

@@ -71,16 +71,6 @@ fn dispatch(shared: &Shared, batch: Batch) {
             shared.registry.follow(*user, *group, true);
         }
     }
-    // Before anything that tells of it: the text is nowhere any more once the recall is seen.
-    for event in &batch.events {
-        if let Event::Recalled(group) = event {
-            for session in shared.registry.followers(*group) {
-                if let Some(mut listening) = session.listening() {
-                    listening.recalled(&view.tables, *group);
-                }
-            }
-        }
-    }
     for (group, items) in &batch.items {
         for session in shared.registry.followers(*group) {
             if let Some(mut listening) = session.listening() {
@@ -103,7 +93,7 @@ fn dispatch(shared: &Shared, batch: Batch) {
 
 fn tell(shared: &Shared, event: Event) {
     match event {
-        Event::Items { .. } | Event::Recalled(_) => {}
+        Event::Items { .. } => {}
         Event::Membership { group, user, member, msgid } => {
             membership(shared, group, user, member, msgid);
         }
@@ -126,10 +116,9 @@ fn tell(shared: &Shared, event: Event) {
         }
         Event::Cursors { device, entries } => {
             let user = shared.view.read().tables.device(device).map(|row| row.user);
-            if let Some(user) = user {
-                shared.moved.note(user, entries.iter().map(|(group, _)| *group));
-            }
-            for session in sessions(shared, device) {
+            let Some(user) = user else { return };
+            shared.moved.note(user, entries.iter().map(|(group, _)| *group));
+            for session in shared.registry.of_device(user, device) {
                 if let Some(mut listening) = session.listening() {
                     listening.cursors_rose(&entries);
                 }

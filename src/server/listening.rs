@@ -16,7 +16,7 @@ use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::limits;
 use crate::server::receipts::Told;
-use crate::server::rows::{self, Rows};
+use crate::server::rows::Rows;
 use crate::wire::frame::ReceiptNotice;
 
 /// Rows of one group on their way to the push stream.
@@ -175,13 +175,6 @@ impl Listening {
     /// A page ended without its closing frame.
     pub(crate) fn page_cut(&mut self, tables: &Tables, page: Page) {
         self.machine.page_cut(page, &self.sight(tables));
-    }
-
-    /// Items of a group were recalled: what they said is not to be written any more.
-    pub(crate) fn recalled(&mut self, tables: &Tables, group: GroupId) {
-        for pushed in self.pushes.iter_mut().filter(|pushed| pushed.push.group == group) {
-            pushed.rows = rows::without_recalled(&pushed.rows, tables, group);
-        }
     }
 
     /// Time passes.

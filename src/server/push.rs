@@ -27,7 +27,7 @@ pub(crate) async fn run(shared: Arc<Shared>, session: Arc<Session>, connection: 
     let mut fetches = JoinSet::new();
     loop {
         let woken = session.push_wake.notified();
-        let due = match pushing.take(&session) {
+        let due = match pushing.take(&shared, &session) {
             Ok(due) => due,
             Err(code) => return code,
         };

@@ -9,6 +9,7 @@ use crate::limits;
 use crate::server::Shared;
 use crate::server::listening::{Fetch, Outgoing, Pushed};
 use crate::server::reader::{Page, PageAsked};
+use crate::server::rows;
 use crate::server::session::Session;
 use crate::wire::WireError;
 use crate::wire::code::Code;
@@ -38,12 +39,13 @@ pub(crate) struct Due {
 
 impl Pushing {
     /// Takes what waits; an error is a fault of ours, and ends the connection.
-    pub(crate) fn take(&self, session: &Session) -> Result<Due, Code> {
+    pub(crate) fn take(&self, shared: &Shared, session: &Session) -> Result<Due, Code> {
         let rtt = session.rtt();
         let Some(mut listening) = session.listening() else { return Err(Code::Goodbye) };
-        let outgoing = listening.take();
+        let mut outgoing = listening.take();
         let tick = listening.next_tick(rtt).map(|due| due.max(TICK_MIN));
         drop(listening);
+        wipe_recalled(shared, &mut outgoing.pushes);
         let frames = frames(&outgoing).map_err(|error| {
             debug!(%error, "a push does not fit a frame");
             Code::OutcomeUnknown
@@ -62,6 +64,20 @@ impl Pushing {
         let view = shared.view.read();
         if let Some(mut listening) = session.listening() {
             listening.stopped(&view.tables, opened_under);
+        }
+    }
+}
+
+/// Rows as they may be written now: since they were offered or read, items may have been recalled. What comes after the
+/// last change of its group was made after it.
+fn wipe_recalled(shared: &Shared, pushes: &mut [Pushed]) {
+    if pushes.is_empty() {
+        return;
+    }
+    let tables = &shared.view.read().tables;
+    for Pushed { push, rows } in pushes {
+        if tables.last_change(push.group) > push.last {
+            *rows = rows::without_recalled(rows, tables, push.group);
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::core::attached::Attached;
 use crate::core::authorise::Verb;
-use crate::core::command::{Event, Refusal, Sendable};
+use crate::core::command::{Refusal, Sendable};
 use crate::core::rows::{Act, ItemContent, ItemRow, MemberRow, RecalledRow, Write};
 use crate::core::state::decision::Decision;
 use crate::ids::{GroupId, MessageId, UserId};
@@ -90,7 +90,6 @@ impl Decision<'_> {
         for item in std::iter::once(target).chain(edits) {
             self.put(Write::Changed(item.wiped()));
         }
-        self.events.push(Event::Recalled(group));
         Ok(msgid)
     }
 

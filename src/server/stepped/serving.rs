@@ -312,9 +312,10 @@ impl Node {
 
     /// Takes and writes what waits for the push stream.
     pub(super) fn write_push(&mut self, conn: Conn) {
+        let shared = Arc::clone(&self.shared);
         let Some(it) = self.connections.get_mut(&conn) else { return };
         let Some(session) = it.session().map(Arc::clone) else { return };
-        let due = match it.pushing.take(&session) {
+        let due = match it.pushing.take(&shared, &session) {
             Ok(due) => due,
             Err(code) => return it.close(code),
         };

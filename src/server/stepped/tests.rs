@@ -101,12 +101,16 @@ impl World {
             return false;
         }
         let work = works[self.random.random_range(0..works.len())];
+        self.take(work);
+        true
+    }
+
+    fn take(&mut self, work: Work) {
         self.steps.push(work);
         self.node().step(work);
         for (conn, out) in self.node().take_written() {
             self.written.entry(conn).or_default().push(out);
         }
-        true
     }
 
     fn settle(&mut self) {
@@ -152,18 +156,20 @@ impl World {
         self.node().control(conn, &bytes);
     }
 
-    fn listen(&mut self, device: DeviceId, attempt: u64) -> Conn {
+    /// Connects, and says who it is.
+    fn greet(&mut self, device: DeviceId, listens: bool, attempt: u64) -> Conn {
         let conn = self.node().connect().unwrap();
-        let hello = Hello {
-            device,
-            listens: true,
-            instance: 7,
-            attempt,
-            minor: 0,
-            epoch: None,
-            extensions: Extensions::default(),
-        };
-        self.say(conn, 1, &hello);
+        let (instance, extensions) = (7, Extensions::default());
+        self.say(conn, 1, &Hello { device, listens, instance, attempt, minor: 0, epoch: None, extensions });
+        conn
+    }
+
+    fn call(&mut self, device: DeviceId) -> Conn {
+        self.greet(device, false, 1)
+    }
+
+    fn listen(&mut self, device: DeviceId, attempt: u64) -> Conn {
+        let conn = self.greet(device, true, attempt);
         let prove = Prove { signature: Bytes::from_static(&[0; 64]), extensions: Extensions::default() };
         self.say(conn, 0, &prove);
         let subscribe = Subscribe { all: true, groups: Vec::new(), extensions: Extensions::default() };

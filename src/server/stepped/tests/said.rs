@@ -1,6 +1,8 @@
 //! Edits and recalls, step by step: commands that wait for what they are about, and texts that wait to be written.
 
 use super::*;
+use crate::ids::UserId;
+use crate::wire::frame::LeaveGroup;
 use crate::wire::item::Item;
 use crate::wire::said::{extension, msgid_extension};
 
@@ -108,17 +110,7 @@ fn what_waits_to_be_written_is_not_written_once_it_was_recalled() {
         (4..=13).for_each(|seq| world.act(sender, seq, group, kind::TEXT, None, &filler));
         world.act(sender, 14, group, kind::TEXT, None, "to be paged");
         world.settle();
-        let browsing = world.node().connect().unwrap();
-        let hello = Hello {
-            device: bob,
-            listens: false,
-            instance: 8,
-            attempt: 1,
-            minor: 0,
-            epoch: None,
-            extensions: Extensions::default(),
-        };
-        world.say(browsing, 1, &hello);
+        let browsing = world.call(bob);
         world.settle();
         let pull =
             Pull { gid: group, after: MessageId::new(5), items: 0, deliver: false, extensions: Extensions::default() };
@@ -131,5 +123,64 @@ fn what_waits_to_be_written_is_not_written_once_it_was_recalled() {
         world.settle();
         assert!(world.got::<PageRows>(browsing).len() > 1, "one frame would be under way already");
         assert!(!world.was_told(browsing, "to be paged"));
+    }
+}
+
+impl World {
+    /// Takes steps until a page that was looked at waits to be read.
+    fn settle_up_to_a_scan(&mut self) -> Work {
+        loop {
+            let works = self.node().works();
+            if let Some(scan) = works.iter().find(|work| matches!(work, Work::Scan(_))) {
+                return *scan;
+            }
+            assert!(self.step_one_of(&works), "nothing is to be read");
+        }
+    }
+}
+
+/// The page of a listener that is behind shows what was said when it was looked at; it is read and pushed after the recall.
+#[test]
+fn what_was_looked_at_for_a_push_is_not_written_once_it_was_recalled() {
+    for seed in 0..20 {
+        let mut world = World::new(seed);
+        let (alice, bob, group) = world.people();
+        let (sender, reader) = (world.listen(alice, 1), world.listen(bob, 1));
+        world.settle();
+        world.act(sender, 1, group, kind::TEXT, None, "to be pushed");
+        world.act(sender, 2, group, kind::TEXT, None, "to stay");
+        world.settle();
+        assert_eq!(world.pushed(reader), 0, "it has not come to what continues");
+        world.ack(reader, group, 1);
+        let scan = world.settle_up_to_a_scan();
+        world.act(sender, 3, group, kind::RECALL, Some(3), "");
+        world.settle_but_for(scan);
+        assert_eq!(world.sent(sender).len(), 3);
+        world.settle();
+        assert!(world.was_told(reader, "to stay") && !world.was_told(reader, "to be pushed"), "{:?}", world.steps);
+    }
+}
+
+/// Whoever has left is told no more of the group, and still has its last pushes to be written.
+#[test]
+fn what_waits_for_a_former_member_is_not_written_once_it_was_recalled() {
+    for seed in 0..20 {
+        let mut world = World::new(seed);
+        let (alice, bob, group) = world.people();
+        let (sender, reader) = (world.listen(alice, 1), world.listen(bob, 1));
+        world.settle();
+        world.pull(reader, 4, group, 1);
+        world.settle();
+        let push = Work::WritePush(reader);
+        world.act(sender, 1, group, kind::TEXT, None, "to be pushed");
+        world.act(sender, 2, group, kind::TEXT, None, "to stay");
+        world.settle_but_for(push);
+        world.say(reader, 2, &LeaveGroup { gid: group, extensions: Extensions::default() });
+        world.settle_but_for(push);
+        assert!(!world.node().tables(|tables| tables.member(group, UserId::new(2)).unwrap().is_member()));
+        world.act(sender, 3, group, kind::RECALL, Some(3), "");
+        world.settle_but_for(push);
+        world.settle();
+        assert!(world.was_told(reader, "to stay") && !world.was_told(reader, "to be pushed"));
     }
 }
