@@ -58,19 +58,21 @@ pub(crate) async fn serve(shared: Arc<Shared>, incoming: Incoming, permit: Permi
 async fn accepted(shared: Arc<Shared>, connection: Connection, mut permit: Permit) {
     let limit = Duration::from_millis(limits::HELLO_MS_MAX);
     let identified = tokio::time::timeout(limit, identify(&shared, &connection, &mut permit)).await;
-    let (code, listened) = match identified {
+    let (code, user) = match identified {
         Ok(Some(identified)) => {
-            let session = Arc::clone(&identified.parts.session);
-            (run(&shared, &connection, identified).await, Some(session).filter(|session| session.listens))
+            let user = identified.parts.session.who();
+            (run(&shared, &connection, identified).await, user)
         }
         Ok(None) => (Code::Goodbye, None),
         Err(_) => (Code::HelloTimeout, None),
     };
     Peer::close(&connection, code);
     debug!(%code, "connection ended");
+    // What is held of it goes with its place: what follows takes a while.
+    drop(connection);
     drop(permit);
-    if let Some(session) = listened {
-        presence::left(&shared, session.user).await;
+    if let Some(user) = user {
+        presence::left(&shared, user).await;
     }
 }
 

@@ -206,15 +206,15 @@ impl Listening {
         room
     }
 
-    /// Others have come further in a group where the user has said something.
+    /// Others have come further in a group where the user has said something, and perhaps more than these. Says whether
+    /// there is something to tell.
     pub(crate) fn receipts_moved(
         &mut self,
         group: GroupId,
         users: impl Iterator<Item = (UserId, (MessageId, MessageId))>,
-    ) {
-        if self.wanted.is_some() {
-            self.receipts.note(group, users);
-        }
+        more: bool,
+    ) -> bool {
+        self.wanted.is_some() && self.receipts.note(group, users, more)
     }
 
     /// What it counts as handed and has not written yet.

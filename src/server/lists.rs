@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use crate::core::authorise::Verb;
-use crate::core::rows::{GroupRow, Handle, Switches, UserRow};
+use crate::core::rows::{GroupRow, Handle, MemberRow, Switches, UserRow};
 use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, UserId};
 use crate::limits;
@@ -73,12 +73,13 @@ pub(crate) fn members(shared: &Shared, session: &Session, asked: &ListMembers) -
 
 /// Who of a group is there, for a current member.
 pub(crate) fn online(shared: &Shared, session: &Session, asked: &ListOnline) -> Result<OnlineList, Code> {
+    let listening: BTreeSet<UserId> =
+        shared.registry.followers(asked.gid).iter().map(|it| it.user).filter(|user| *user > asked.after).collect();
     let view = shared.view.read();
     let tables = &view.tables;
     tables.may_in(asked.gid, Verb::ListOnline, session.who()).map_err(translate::code)?;
-    let current = tables.members(asked.gid, asked.after).filter(|(_, member)| member.is_member());
-    let is_there = |user: &UserId| shared.registry.is_listening(*user) && presence::shows(tables, *user);
-    let mut there = current.map(|(user, _)| user).filter(is_there);
+    let is_member = |user: UserId| tables.member(asked.gid, user).is_some_and(MemberRow::is_member);
+    let mut there = listening.into_iter().filter(|user| is_member(*user) && presence::shows(tables, *user));
     let users = there.by_ref().take(limits::LIST_ROWS_MAX).collect();
     let more = there.next().is_some();
     Ok(OnlineList { users, more, extensions: Extensions::default() })

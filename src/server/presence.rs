@@ -56,6 +56,12 @@ impl Presence {
         due
     }
 
+    /// Whether something is kept of a user.
+    pub(crate) fn knows(&self, user: UserId) -> bool {
+        let told = self.told();
+        told.there.contains(&user) || told.typed_ms.contains_key(&user)
+    }
+
     /// Forgets somebody who is not connected any more.
     fn forget(&self, user: UserId) {
         self.told().typed_ms.remove(&user);
@@ -70,19 +76,29 @@ pub(crate) fn shows(tables: &Tables, user: UserId) -> bool {
 /// Tells whether somebody is there, where that is news.
 pub(crate) fn settle(shared: &Shared, user: UserId) {
     let view = shared.view.read();
-    let is_there = shared.registry.is_listening(user) && shows(&view.tables, user);
-    if shared.presence.is_news(user, is_there) {
-        let note = PresenceNote { user, online: is_there, extensions: Extensions::default() };
-        let mut groups = Vec::new();
-        let current = |group: &GroupId| view.tables.member(*group, user).is_some_and(MemberRow::is_member);
-        groups.extend(view.tables.groups_of(user, GroupId::ZERO).filter(current).take(PRESENCE_GROUPS_MAX));
-        tell(&fellows(shared, &view.tables, user, &groups), &note);
+    let tables = &view.tables;
+    let is_there = shared.registry.is_listening(user) && shows(tables, user);
+    if !shared.presence.is_news(user, is_there) {
+        return;
     }
+    let current = |group: &GroupId| tables.member(*group, user).is_some_and(MemberRow::is_member);
+    let groups = tables.groups_of(user, GroupId::ZERO).filter(current).take(PRESENCE_GROUPS_MAX);
+    let groups: Vec<GroupId> = groups.filter(|group| is_told(tables, *group)).collect();
+    drop(view);
+    let note = PresenceNote { user, online: is_there, extensions: Extensions::default() };
+    tell(&fellows(shared, user, &groups), &note);
 }
 
 /// The last of a connection: once the user has not come back for a while, they are gone.
 pub(crate) async fn left(shared: &Shared, user: UserId) {
-    tokio::time::sleep(Duration::from_millis(PRESENCE_GRACE_MS)).await;
+    if shared.presence.knows(user) {
+        tokio::time::sleep(Duration::from_millis(PRESENCE_GRACE_MS)).await;
+        gone(shared, user);
+    }
+}
+
+/// The while is over.
+pub(crate) fn gone(shared: &Shared, user: UserId) {
     settle(shared, user);
     if shared.registry.of_user(user).is_empty() {
         shared.presence.forget(user);
@@ -100,7 +116,7 @@ pub(crate) async fn read(shared: Arc<Shared>, session: Arc<Session>, connection:
 }
 
 /// Takes one datagram, which nothing is ever answered to.
-fn take(shared: &Shared, session: &Session, datagram: &Bytes) -> Result<(), Code> {
+pub(crate) fn take(shared: &Shared, session: &Session, datagram: &Bytes) -> Result<(), Code> {
     let raw = RawFrame::of_datagram(datagram).map_err(|_| Code::Malformed)?;
     match raw.kind {
         Typing::TYPE => {
@@ -116,26 +132,25 @@ fn typing(shared: &Shared, session: &Session, gid: GroupId) {
     let user = session.user;
     let view = shared.view.read();
     let may = view.tables.may_in(gid, Verb::Typing, session.who()).is_ok() && shows(&view.tables, user);
-    if may && shared.presence.may_type(user, clock::monotonic_ms()) {
+    let is_told = is_told(&view.tables, gid);
+    drop(view);
+    if may && shared.presence.may_type(user, clock::monotonic_ms()) && is_told {
         let note = TypingNote { gid, user, extensions: Extensions::default() };
-        tell(&fellows(shared, &view.tables, user, &[gid]), &note);
+        tell(&fellows(shared, user, &[gid]), &note);
     }
 }
 
-/// Those who listen and are with a user in one of these groups now.
-fn fellows(shared: &Shared, tables: &Tables, user: UserId, groups: &[GroupId]) -> Vec<Arc<Session>> {
-    let mut found: BTreeMap<u64, Arc<Session>> = BTreeMap::new();
-    for group in groups.iter().filter(|group| tables.member_count(**group) <= DATAGRAM_TOLD_MAX) {
-        let is_fellow = |session: &Arc<Session>| {
-            session.user != user && tables.member(*group, session.user).is_some_and(MemberRow::is_member)
-        };
-        let listening = shared.registry.followers(*group);
-        found.extend(listening.into_iter().filter(is_fellow).map(|session| (session.id, session)));
-        if found.len() >= DATAGRAM_TOLD_MAX {
-            break;
-        }
-    }
-    found.into_values().take(DATAGRAM_TOLD_MAX).collect()
+/// Whether anything is told in a group by itself.
+fn is_told(tables: &Tables, group: GroupId) -> bool {
+    tables.member_count(group) <= DATAGRAM_TOLD_MAX
+}
+
+/// Those who listen and are with a user in one of these groups now. A commit waits no longer than for a look at each.
+fn fellows(shared: &Shared, user: UserId, groups: &[GroupId]) -> Vec<Arc<Session>> {
+    let following = shared.registry.following(groups, user, DATAGRAM_TOLD_MAX);
+    let tables = &shared.view.read().tables;
+    let is_fellow = |group: GroupId, user: UserId| tables.member(group, user).is_some_and(MemberRow::is_member);
+    following.into_iter().filter(|(group, it)| is_fellow(*group, it.user)).map(|(_, session)| session).collect()
 }
 
 fn tell<F: Frame>(sessions: &[Arc<Session>], note: &F) {
@@ -157,6 +172,7 @@ mod tests {
         assert!(presence.may_type(bob, 0));
         presence.forget(ada);
         assert!(presence.told().typed_ms.len() == 1);
+        assert!(!presence.knows(ada) && presence.knows(bob));
     }
 
     #[test]

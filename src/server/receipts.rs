@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::core::people::{Switches, UserRow};
+use crate::core::rows::{MemberRow, Switches, UserRow};
 use crate::ids::{GroupId, MessageId, UserId};
 use crate::limits::{
     LIST_ROWS_MAX, RECEIPT_GROUPS_MAX, RECEIPT_GROUPS_WAITING_MAX, RECEIPTS_KNOWN_MAX, RECEIPTS_LOOKED_MAX,
@@ -114,10 +114,18 @@ pub(crate) struct Moved(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    groups: BTreeMap<GroupId, BTreeSet<UserId>>,
+    groups: BTreeMap<GroupId, Gathered>,
     due: Option<Instant>,
     /// How far somebody had come in a group when authors were told last.
     known: BTreeMap<(GroupId, UserId), Reached>,
+}
+
+/// Who has come further in one group.
+#[derive(Default)]
+struct Gathered {
+    users: BTreeSet<UserId>,
+    /// Whether others have, too.
+    more: bool,
 }
 
 /// The last msgid received, and the last read.
@@ -147,10 +155,12 @@ impl Moved {
     pub(crate) fn note(&self, user: UserId, groups: impl Iterator<Item = GroupId>) {
         let mut waiting = self.lock();
         for group in groups {
-            let users = waiting.groups.entry(group).or_default();
-            // One more than is named says that there are more.
-            if users.len() <= RECEIPTS_TOLD_MAX {
-                users.insert(user);
+            let gathered = waiting.groups.entry(group).or_default();
+            // One more than is named, as an author is not told of themselves.
+            if gathered.users.len() <= RECEIPTS_TOLD_MAX {
+                gathered.users.insert(user);
+            } else {
+                gathered.more |= !gathered.users.contains(&user);
             }
         }
         let (full, now) = (waiting.groups.len() >= RECEIPT_GROUPS_WAITING_MAX, clock::monotonic());
@@ -164,10 +174,16 @@ impl Moved {
         self.lock().due
     }
 
-    fn take(&self) -> BTreeMap<GroupId, BTreeSet<UserId>> {
+    fn take(&self) -> BTreeMap<GroupId, Gathered> {
         let mut waiting = self.lock();
         waiting.due = None;
         std::mem::take(&mut waiting.groups)
+    }
+
+    /// Forgets how far anybody had come.
+    #[cfg(test)]
+    pub(crate) fn forget(&self) {
+        self.lock().known.clear();
     }
 
     /// Somebody has come so far, and authors are told now.
@@ -181,60 +197,69 @@ impl Moved {
     }
 }
 
-/// Tells the authors who are connected.
+/// Tells the authors who are connected, and belong to the group.
 pub(crate) fn tell(shared: &Shared) {
-    for (group, users) in shared.moved.take() {
-        // Looked at before the lock on the view, as where items are offered.
-        let followers = shared.registry.followers(group);
+    for (group, Gathered { users, more }) in shared.moved.take() {
         let view = shared.view.read();
         let tables = &view.tables;
         let telling = |user: &&UserId| tables.user(**user).is_some_and(tells);
         let came = |user: &UserId| shared.moved.came(group, *user, tables.reached(group, *user));
         let came: Vec<Came> = users.iter().filter(telling).map(came).collect();
-        for session in followers {
+        if came.is_empty() {
+            continue;
+        }
+        // Who has left follows until the dispatcher has come to that.
+        let is_member = |user: UserId| tables.member(group, user).is_some_and(MemberRow::is_member);
+        for session in shared.registry.followers(group).into_iter().filter(|session| is_member(session.user)) {
             let last = tables.last_said(group, session.user);
             let mut news = came.iter().filter(|came| came.user != session.user && came.concerns(last)).peekable();
             if news.peek().is_none() {
                 continue;
             }
-            if let Some(mut listening) = session.listening() {
-                listening.receipts_moved(group, news.map(|came| (came.user, came.now)));
+            let users = news.map(|came| (came.user, came.now));
+            if session.listening().is_some_and(|mut listening| listening.receipts_moved(group, users, more)) {
+                session.push_wake.notify_one();
             }
-            session.push_wake.notify_one();
         }
     }
 }
 
 /// What a listener has to be told of the receipts of its user's items; bounded, the newest of each.
 #[derive(Debug, Default)]
-pub(crate) struct Told(BTreeMap<GroupId, BTreeMap<UserId, Reached>>);
+pub(crate) struct Told(BTreeMap<GroupId, ToldOf>);
+
+/// What it has to be told of one group.
+#[derive(Debug, Default)]
+struct ToldOf {
+    users: BTreeMap<UserId, Reached>,
+    more: bool,
+}
 
 impl Told {
-    /// These have come so far in a group.
-    pub(crate) fn note(&mut self, group: GroupId, users: impl Iterator<Item = (UserId, Reached)>) {
-        let mut users = users.peekable();
-        if users.peek().is_none() || (self.0.len() >= RECEIPT_GROUPS_MAX && !self.0.contains_key(&group)) {
-            return;
+    /// These have come so far in a group, and perhaps more have. Says whether there was room for it.
+    pub(crate) fn note(&mut self, group: GroupId, users: impl Iterator<Item = (UserId, Reached)>, more: bool) -> bool {
+        if self.0.len() >= RECEIPT_GROUPS_MAX && !self.0.contains_key(&group) {
+            return false;
         }
         let told = self.0.entry(group).or_default();
+        told.more |= more;
         for (user, reached) in users {
-            if told.len() <= RECEIPTS_TOLD_MAX || told.contains_key(&user) {
-                told.insert(user, reached);
+            if told.users.len() < RECEIPTS_TOLD_MAX || told.users.contains_key(&user) {
+                told.users.insert(user, reached);
+            } else {
+                told.more = true;
             }
         }
+        true
     }
 
     /// Takes it, as notices.
     pub(crate) fn take(&mut self) -> Vec<ReceiptNotice> {
         let told = std::mem::take(&mut self.0).into_iter();
-        told.map(|(gid, users)| ReceiptNotice {
+        told.map(|(gid, ToldOf { users, more })| ReceiptNotice {
             gid,
-            more: users.len() > RECEIPTS_TOLD_MAX,
-            users: users
-                .into_iter()
-                .take(RECEIPTS_TOLD_MAX)
-                .map(|(user, (received, read))| (user, received, read))
-                .collect(),
+            users: users.into_iter().map(|(user, (received, read))| (user, received, read)).collect(),
+            more,
             extensions: Extensions::default(),
         })
         .collect()
@@ -270,7 +295,7 @@ mod tests {
         let (group, at) = (GroupId::new(1), |msgid| (MessageId::new(msgid), MessageId::ZERO));
         let mut told = Told::default();
         for msgid in [5, 9] {
-            told.note(group, std::iter::once((UserId::new(3), at(msgid))));
+            assert!(told.note(group, std::iter::once((UserId::new(3), at(msgid))), false));
         }
         let notices = told.take();
         assert_eq!(notices.len(), 1);
@@ -278,10 +303,38 @@ mod tests {
         assert!(!notices[0].more && told.take().is_empty());
         let crowd: Vec<_> = (1..200).map(|user| (UserId::new(user), at(1))).collect();
         for group in 1..200 {
-            told.note(GroupId::new(group), crowd.iter().copied());
+            let has_room = group <= RECEIPT_GROUPS_MAX as u64;
+            assert_eq!(told.note(GroupId::new(group), crowd.iter().copied(), false), has_room);
         }
         let notices = told.take();
         assert_eq!(notices.len(), RECEIPT_GROUPS_MAX);
         assert!(notices.iter().all(|notice| notice.more && notice.users.len() == RECEIPTS_TOLD_MAX));
+    }
+
+    #[test]
+    fn what_moved_in_as_many_groups_as_are_gathered_is_told_at_once() {
+        let moved = Moved::default();
+        let groups = |range: std::ops::Range<u64>| range.map(GroupId::new);
+        let most = RECEIPT_GROUPS_WAITING_MAX as u64;
+        moved.note(UserId::new(1), groups(1..most));
+        assert!(moved.due().unwrap() > clock::monotonic(), "half a second from now");
+        moved.note(UserId::new(2), groups(1..most));
+        assert!(moved.due().unwrap() > clock::monotonic(), "no further group");
+        moved.note(UserId::new(1), groups(most..most + 1));
+        assert!(moved.due().unwrap() <= clock::monotonic());
+        assert_eq!(moved.take().len(), RECEIPT_GROUPS_WAITING_MAX);
+        assert_eq!(moved.due(), None);
+    }
+
+    #[test]
+    fn how_far_somebody_had_come_is_remembered_of_so_many_and_of_nobody_beyond_them() {
+        let (moved, group) = (Moved::default(), GroupId::new(1));
+        let reached = (MessageId::new(5), MessageId::new(4));
+        let before = |user: usize| moved.came(group, UserId::new(u32::try_from(user).unwrap()), reached).before;
+        let first: BTreeSet<_> = (1..RECEIPTS_KNOWN_MAX).map(before).collect();
+        assert_eq!(first, BTreeSet::from([Reached::default()]));
+        assert_eq!((before(1), before(RECEIPTS_KNOWN_MAX)), (reached, Reached::default()));
+        assert_eq!(before(1), Reached::default(), "it had to be forgotten");
+        assert_eq!(moved.lock().known.len(), 1);
     }
 }

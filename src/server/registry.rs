@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::core::rows::MemberRow;
 use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, UserId};
 use crate::server::session::Session;
@@ -66,7 +67,8 @@ impl Registry {
                 sessions.forget(id);
             }
             sessions.listeners.insert(device, (instance, session.id));
-            for group in tables.groups_of(session.user, GroupId::ZERO) {
+            let is_member = |group: &GroupId| tables.member(*group, session.user).is_some_and(MemberRow::is_member);
+            for group in tables.groups_of(session.user, GroupId::ZERO).filter(is_member) {
                 sessions.follow(session, group);
             }
         }
@@ -95,6 +97,24 @@ impl Registry {
             .get(&group)
             .map(|followers| followers.values().map(Arc::clone).collect())
             .unwrap_or_default()
+    }
+
+    /// The listeners that follow any of these groups, so many at the most and but for those of one user: each once, with the
+    /// first of the groups.
+    pub(crate) fn following(&self, groups: &[GroupId], but: UserId, most: usize) -> Vec<(GroupId, Arc<Session>)> {
+        let sessions = self.lock();
+        let mut found: BTreeMap<u64, (GroupId, Arc<Session>)> = BTreeMap::new();
+        for group in groups {
+            for (id, session) in sessions.followers.get(group).into_iter().flatten() {
+                if found.len() >= most {
+                    return found.into_values().collect();
+                }
+                if session.user != but {
+                    found.entry(*id).or_insert_with(|| (*group, Arc::clone(session)));
+                }
+            }
+        }
+        found.into_values().collect()
     }
 
     /// Every session of a device of this user.

@@ -22,6 +22,7 @@ use crate::wire::frame::{
 use crate::wire::item::kind;
 use crate::wire::row;
 
+mod beside;
 mod said;
 
 const NOW_MS: u64 = 1_000_000;
