@@ -24,7 +24,7 @@ const PINNED: [(Wrong, u64); 18] = [
     (Wrong::NoDedup, 2),
     (Wrong::DedupAfterAuthorisation, 3),
     (Wrong::AckBeyondHanded, 4),
-    (Wrong::HandedByPagePlanned, 5),
+    (Wrong::HandedByPagePlanned, 3),
     (Wrong::IntervalOffByOne, 1),
     (Wrong::FrameSkippedAtOpen, 4),
     (Wrong::StaleFrameKept, 134),
