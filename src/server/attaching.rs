@@ -5,49 +5,32 @@
 //! it, the writer reads it again by itself. That holds up nobody for long: what it reads was read or written a moment
 //! ago, and for an index that is being opened anew it does not wait.
 
-use std::sync::Arc;
-
 use tracing::{debug, error};
 
 use crate::core::attached::{Attached, Extent, Wanted};
 use crate::core::command::Command;
 use crate::core::rows::ItemRow;
-use crate::ids::{Lsn, MessageId};
+use crate::ids::MessageId;
 use crate::limits::EDITS_MAX;
 use crate::server::doubt::Doubt;
+use crate::server::snapshot::{ReadRow, Snapshot};
 use crate::server::translate;
 use crate::server::view::View;
-use crate::store::engine::{Engine, EngineError};
-use crate::store::keys;
-use crate::store::overlay::Overlay;
+use crate::store::engine::EngineError;
 use crate::store::page;
-use crate::store::tree::Tree;
 use crate::wire::code::Code;
-
-use bytes::Bytes;
 
 /// What one look at the committed view says about an item that is wanted.
 pub(crate) struct Look {
     wanted: Wanted,
     head: MessageId,
-    engine: Arc<dyn Engine>,
-    overlay: Overlay,
-    at: Lsn,
+    snapshot: Snapshot,
 }
-
-/// How one row is read.
-type ReadRow = fn(&dyn Engine, &Overlay, Tree, &[u8], Lsn) -> Result<Option<Bytes>, EngineError>;
 
 /// Looks at the committed view for an item.
 pub(crate) fn look(view: &View, wanted: Wanted) -> Look {
     let published = view.read();
-    Look {
-        wanted,
-        head: published.tables.head(wanted.group),
-        engine: Arc::clone(&published.engine),
-        overlay: published.overlay.clone(),
-        at: published.durable,
-    }
+    Look { wanted, head: published.tables.head(wanted.group), snapshot: Snapshot::of(&published) }
 }
 
 /// Reads what was looked at. What was published since is no part of it.
@@ -81,9 +64,7 @@ impl Look {
 
     fn item(&self, row: ReadRow, msgid: MessageId, doubt: &Doubt) -> Result<Option<ItemRow>, Code> {
         let group = self.wanted.group;
-        let key = keys::message(group, msgid);
-        let found = row(self.engine.as_ref(), &self.overlay, Tree::Messages, &key, self.at);
-        let found = found.map_err(|failure| {
+        let found = self.snapshot.item_bytes(group, msgid, row).map_err(|failure| {
             if matches!(failure, EngineError::Busy) {
                 debug!(%group, %msgid, "an item has to wait until the index is open anew");
             } else {

@@ -10,9 +10,9 @@ use crate::core::visible::Span;
 use crate::ids::{DeviceId, Lsn, MessageId, UserId};
 use crate::limits::{CONVERSATION_ROWS_MAX, PREVIEW_BYTES_MAX};
 use crate::server::doubt::Doubt;
+use crate::server::lists::{self, Standing};
 use crate::server::snapshot::{Failed, Snapshot};
 use crate::server::view::View;
-use crate::server::{lists, translate};
 use crate::store::records::MessageRecord;
 use crate::wire::code::Code;
 use crate::wire::frame::{Conversation, ConversationList, Conversations, Extensions, Preview, Rows};
@@ -62,15 +62,16 @@ impl Asked {
     fn look(&self, tables: &Tables, (changed, gid): Place) -> Option<Look> {
         let member = tables.member(gid, self.user)?;
         let mark = tables.read_mark(gid, self.user);
-        let is_member = member.is_member();
+        let standing = lists::standing(tables, gid, (self.user, self.device), member);
+        let Standing { name, role, members, head, cursor } = standing;
         let row = Conversation {
             gid,
             changed: changed.value(),
-            name: lists::called(tables, gid, self.user),
-            role: if is_member { translate::role(member.role) } else { 0 },
-            members: if is_member { u32::try_from(tables.member_count(gid)).unwrap_or(u32::MAX) } else { 0 },
-            head: tables.visible_head(self.user, gid),
-            cursor: tables.cursor(gid, self.user, self.device).map(|row| row.msgid).unwrap_or_default(),
+            name,
+            role,
+            members,
+            head,
+            cursor,
             read: mark.map(|mark| mark.msgid).unwrap_or_default(),
             version: mark.map_or(0, |mark| mark.version),
             unread: 0,

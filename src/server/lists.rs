@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::core::authorise::Verb;
 use crate::core::rows::{GroupRow, Handle, MemberRow, Switches, UserRow};
 use crate::core::tables::Tables;
-use crate::ids::{DeviceId, GroupId, UserId};
+use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::limits;
 use crate::server::session::Session;
 use crate::server::{Shared, presence, translate};
@@ -31,16 +31,9 @@ pub(crate) fn groups(shared: &Shared, session: &Session, asked: &ListGroups) -> 
             break;
         }
         let (Some(group), Some(member)) = (tables.group(gid), tables.member(gid, session.user)) else { continue };
-        let current = member.is_member();
-        rows.push(GroupInfo {
-            gid,
-            name: called(tables, gid, session.user),
-            role: if current { translate::role(member.role) } else { 0 },
-            members: if current { u32::try_from(tables.member_count(gid)).unwrap_or(u32::MAX) } else { 0 },
-            head: tables.visible_head(session.user, gid),
-            cursor: tables.cursor(gid, session.user, device).map(|row| row.msgid).unwrap_or_default(),
-            extensions: if current { about(group) } else { Extensions::default() },
-        });
+        let extensions = if member.is_member() { about(group) } else { Extensions::default() };
+        let Standing { name, role, members, head, cursor } = standing(tables, gid, (session.user, device), member);
+        rows.push(GroupInfo { gid, name, role, members, head, cursor, extensions });
     }
     Ok(GroupList { rows: Rows(rows), more, extensions: Extensions::default() })
 }
@@ -86,13 +79,39 @@ pub(crate) fn online(shared: &Shared, session: &Session, asked: &ListOnline) -> 
 }
 
 /// What a group is called for this user: by its name, or the last one they knew; a direct chat by who the other is.
-pub(crate) fn called(tables: &Tables, gid: GroupId, user: UserId) -> String {
+fn called(tables: &Tables, gid: GroupId, user: UserId) -> String {
     if let Some(partner) = gid.partner_of(user).and_then(|partner| tables.user(partner)) {
         return partner.handle.as_str().to_owned();
     }
     match (tables.group(gid), tables.member(gid, user)) {
         (Some(group), Some(member)) if member.is_member() => group.name.clone(),
         (_, member) => member.and_then(|member| member.name_at_leave.clone()).unwrap_or_default(),
+    }
+}
+
+/// How a group stands for one of its members, current or former.
+pub(crate) struct Standing {
+    /// What it is called.
+    pub(crate) name: String,
+    /// The role; zero for a former member.
+    pub(crate) role: u8,
+    /// How many current members it has; zero for a former one.
+    pub(crate) members: u32,
+    /// The last item that they may see.
+    pub(crate) head: MessageId,
+    /// The cursor of their device.
+    pub(crate) cursor: MessageId,
+}
+
+/// How a group stands for a member and their device.
+pub(crate) fn standing(tables: &Tables, gid: GroupId, (user, device): (UserId, DeviceId), row: &MemberRow) -> Standing {
+    let current = row.is_member();
+    Standing {
+        name: called(tables, gid, user),
+        role: if current { translate::role(row.role) } else { 0 },
+        members: if current { u32::try_from(tables.member_count(gid)).unwrap_or(u32::MAX) } else { 0 },
+        head: tables.visible_head(user, gid),
+        cursor: tables.cursor(gid, user, device).map(|row| row.msgid).unwrap_or_default(),
     }
 }
 

@@ -17,21 +17,19 @@ use crate::core::attached::{Attached, Wanted};
 use crate::core::authorise::Verb;
 use crate::core::command::Command;
 use crate::core::visible::Span;
-use crate::ids::{GroupId, Lsn, MessageId, UserId};
+use crate::ids::{GroupId, MessageId, UserId};
 use crate::limits;
 use crate::server::attaching;
 use crate::server::doubt::Doubt;
 use crate::server::gather::{Gather, Gathered};
 use crate::server::rows::{Rows, RowsMaker};
+use crate::server::snapshot::Snapshot;
 use crate::server::translate;
 use crate::server::view::View;
 use crate::server::watchdog::{Pulse, Watchdog, Work};
-use crate::store::engine::{Engine, EngineError};
-use crate::store::keys;
-use crate::store::overlay::Overlay;
-use crate::store::page::{self, PageRequest, PageRow, ReadError};
+use crate::store::engine::EngineError;
+use crate::store::page::{PageRow, ReadError};
 use crate::store::records::{MessageRecord, message_flag};
-use crate::store::tree::Tree;
 use crate::wire::code::Code;
 use crate::wire::item::Item;
 use crate::wire::row::Row;
@@ -176,9 +174,7 @@ pub(crate) struct Look {
     spans: Vec<Span>,
     /// All that the reader may see, read or not.
     visible: Vec<Span>,
-    engine: Arc<dyn Engine>,
-    overlay: Overlay,
-    at: Lsn,
+    snapshot: Snapshot,
     gone: Vec<(MessageId, MessageId)>,
     head: MessageId,
     /// Everything visible up to here is in the page if it holds all of the spans.
@@ -207,9 +203,7 @@ pub(crate) fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
     }
     Ok(Look {
         asked,
-        engine: Arc::clone(&published.engine),
-        overlay: published.overlay.clone(),
-        at: published.durable,
+        snapshot: Snapshot::of(&published),
         gone: tables.gone(user, group, after).map(|span| (span.first, span.last)).collect(),
         head: tables.visible_head(user, group),
         covers: tables.covered_to(user, group, planned),
@@ -235,16 +229,9 @@ pub(crate) fn scan(look: Look, doubt: &Doubt) -> Result<Page, Code> {
             cut = Some(span.first.previous());
             break;
         }
-        let request = PageRequest {
-            group: asked.group,
-            after: span.first.previous(),
-            up_to: span.last,
-            at: look.at,
-            rows_max: usize::try_from(asked.items).unwrap_or(usize::MAX),
-            bytes_max: room,
-        };
-        let page = page::read(look.engine.as_ref(), &look.overlay, request)
-            .map_err(|failure| index_fault(asked, &failure, doubt))?;
+        let rows_max = usize::try_from(asked.items).unwrap_or(usize::MAX);
+        let page = look.snapshot.page(asked.group, *span, rows_max, room);
+        let page = page.map_err(|failure| index_fault(asked, &failure, doubt))?;
         let mut expected = span.first;
         for PageRow { msgid, record } in page.rows {
             if msgid != expected {
@@ -290,21 +277,9 @@ impl Look {
             let hidden = || Item::hidden(self.asked.group, msgid).encode().unwrap_or_default();
             return Ok(Row::plain(if shown { record.item } else { hidden() }));
         }
-        let edited_by = if is(message_flag::RECALLED) { MessageId::ZERO } else { self.newest_seen(record.last_edit)? };
+        let newest_seen = |edit| self.snapshot.newest_seen(self.asked.group, edit, |edit| self.may_see(edit));
+        let edited_by = if is(message_flag::RECALLED) { MessageId::ZERO } else { newest_seen(record.last_edit)? };
         Ok(Row { edited_by, ..Row::plain(record.item) })
-    }
-
-    /// The newest edit at or before this one that the reader may see.
-    fn newest_seen(&self, edit: MessageId) -> Result<MessageId, ReadError> {
-        let mut edit = edit;
-        while edit != MessageId::ZERO && !self.may_see(edit) {
-            let (group, key) = (self.asked.group, keys::message(self.asked.group, edit));
-            let row = page::row(self.engine.as_ref(), &self.overlay, Tree::Messages, &key, self.at)?;
-            let record = row.map(|value| MessageRecord::decode(&value)).transpose();
-            let record = record.map_err(|source| ReadError::Record { group, msgid: edit, source })?;
-            edit = record.map_or(MessageId::ZERO, |record| record.last_edit);
-        }
-        Ok(edit)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::server::view::{Published, View};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::keys;
 use crate::store::overlay::Overlay;
-use crate::store::page::{self, ReadError};
+use crate::store::page::{self, Page, PageRequest, ReadError};
 use crate::store::records::{MentionRecord, MessageRecord, OwnRecord, message_flag};
 use crate::store::tree::Tree;
 use crate::wire::code::Code;
@@ -30,6 +30,9 @@ pub(crate) struct Snapshot {
     overlay: Overlay,
     at: Lsn,
 }
+
+/// How one row is read.
+pub(crate) type ReadRow = fn(&dyn Engine, &Overlay, Tree, &[u8], Lsn) -> Result<Option<Bytes>, EngineError>;
 
 /// Why something was not found out.
 #[derive(Debug, thiserror::Error)]
@@ -73,11 +76,48 @@ impl Snapshot {
         Snapshot { engine: Arc::clone(&published.engine), overlay: published.overlay.clone(), at: published.durable }
     }
 
+    /// The bytes of an item, read so; none where there is none.
+    pub(crate) fn item_bytes(
+        &self,
+        group: GroupId,
+        msgid: MessageId,
+        read: ReadRow,
+    ) -> Result<Option<Bytes>, EngineError> {
+        read(self.engine.as_ref(), &self.overlay, Tree::Messages, &keys::message(group, msgid), self.at)
+    }
+
     /// An item as it is kept; none where there is none.
-    pub(crate) fn item(&self, group: GroupId, msgid: MessageId) -> Result<Option<MessageRecord>, Failed> {
-        let key = keys::message(group, msgid);
-        let record = self.row(Tree::Messages, &key)?.map(|value| MessageRecord::decode(&value)).transpose();
-        Ok(record.map_err(|source| ReadError::Record { group, msgid, source })?)
+    pub(crate) fn item(&self, group: GroupId, msgid: MessageId) -> Result<Option<MessageRecord>, ReadError> {
+        let value = self.item_bytes(group, msgid, page::row)?;
+        let record = value.map(|value| MessageRecord::decode(&value)).transpose();
+        record.map_err(|source| ReadError::Record { group, msgid, source })
+    }
+
+    /// The items of a span, at most so many rows and bytes, but one at least.
+    pub(crate) fn page(
+        &self,
+        group: GroupId,
+        span: Span,
+        rows_max: usize,
+        bytes_max: usize,
+    ) -> Result<Page, ReadError> {
+        let (after, up_to) = (span.first.previous(), span.last);
+        let request = PageRequest { group, after, up_to, at: self.at, rows_max, bytes_max };
+        page::read(self.engine.as_ref(), &self.overlay, request)
+    }
+
+    /// The newest edit at or before this one, of the same item, that is seen; zero where none is.
+    pub(crate) fn newest_seen(
+        &self,
+        group: GroupId,
+        edit: MessageId,
+        is_seen: impl Fn(MessageId) -> bool,
+    ) -> Result<MessageId, ReadError> {
+        let mut edit = edit;
+        while edit != MessageId::ZERO && !is_seen(edit) {
+            edit = self.item(group, edit)?.map_or(MessageId::ZERO, |record| record.last_edit);
+        }
+        Ok(edit)
     }
 
     /// An item that is there.
@@ -147,15 +187,9 @@ impl Snapshot {
         item: &MessageRecord,
         spans: &[Span],
     ) -> Result<Option<MessageRecord>, Failed> {
-        let mut edit = item.last_edit;
-        while edit != MessageId::ZERO {
-            let Some(record) = self.item(group, edit)? else { break };
-            if spans.iter().any(|span| span.contains(edit)) {
-                return Ok(Some(record));
-            }
-            edit = record.last_edit;
-        }
-        Ok(None)
+        let is_seen = |edit| spans.iter().any(|span| span.contains(edit));
+        let edit = self.newest_seen(group, item.last_edit, is_seen)?;
+        if edit == MessageId::ZERO { Ok(None) } else { Ok(self.item(group, edit)?) }
     }
 
     /// The last message in these spans, the last span first.

@@ -177,7 +177,7 @@ impl Making {
     }
 
     fn user(&mut self, user: UserId, row: &UserRow) {
-        let name = row.name.as_ref().map(|name| (user_extension::NAME, Bytes::copy_from_slice(name.as_bytes())));
+        let name = wire::name_extension(user_extension::NAME, row);
         let Switches(bits) = row.switches;
         let switches = (bits != 0).then(|| (user_extension::SWITCHES, Bytes::copy_from_slice(&[bits])));
         let record = UserRecord {
