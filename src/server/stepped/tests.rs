@@ -120,9 +120,14 @@ impl World {
 
     /// Takes every step there is but for this one.
     fn settle_but_for(&mut self, held_up: Work) {
+        self.settle_but_for_all(&[held_up]);
+    }
+
+    /// The same for several.
+    fn settle_but_for_all(&mut self, held_up: &[Work]) {
         loop {
             let mut works = self.node().works();
-            works.retain(|work| *work != held_up);
+            works.retain(|work| !held_up.contains(work));
             if !self.step_one_of(&works) {
                 return;
             }

@@ -154,8 +154,10 @@ fn what_was_looked_at_for_a_push_is_not_written_once_it_was_recalled() {
         world.ack(reader, group, 1);
         let scan = world.settle_up_to_a_scan();
         world.act(sender, 3, group, kind::RECALL, Some(3), "");
-        world.settle_but_for(scan);
+        // The index has the text, and the overlay what took its place, which is later than the look.
+        world.settle_but_for_all(&[scan, Work::Apply]);
         assert_eq!(world.sent(sender).len(), 3);
+        world.take(scan);
         world.settle();
         assert!(world.was_told(reader, "to stay") && !world.was_told(reader, "to be pushed"), "{:?}", world.steps);
     }
