@@ -9,6 +9,8 @@
 //! w3 members=1 items=10000              catch-up in pages of 100, each followed by an ack; the last cursor is awaited
 //! conversations groups=5000 changed=50 waiting=1000000
 //!                                       the list of them, then what has changed; and what is unread in a full group
+//! chat messages=1000000                 words of a real channel: log and index as multiples of the bodies, on the way and
+//!                                       when the log has been condensed
 //! all                                   the shapes of the table in one go
 //! ```
 //!
@@ -28,6 +30,7 @@
     reason = "a measurement that meets what it does not expect should end loudly"
 )]
 
+mod chat;
 mod conversations;
 mod fan;
 mod options;
@@ -38,6 +41,9 @@ mod process;
 #[path = "../../tests/e2e/raw.rs"]
 mod raw;
 mod result;
+#[allow(dead_code, unused_imports, reason = "it is shared with the tests")]
+#[path = "../../tests/e2e/replay/script.rs"]
+mod script;
 
 use std::time::{Duration, Instant};
 
@@ -204,6 +210,7 @@ async fn measure(options: &Options) {
             let waiting = options.get("waiting", 1_000_000);
             conversations::conversations(Team::start().await, groups, changed, waiting).await;
         }
+        "chat" => chat::chat(Team::start().await, options.get("messages", 1_000_000)).await,
         "all" => {
             w1(64, secs, 100).await;
             w1(1, secs, 100).await;
@@ -212,7 +219,7 @@ async fn measure(options: &Options) {
             w3(1, 10_000).await;
             w3(1_000, 100).await;
         }
-        mode => panic!("{mode:?} is none of w1, w2, w3, conversations, all"),
+        mode => panic!("{mode:?} is none of w1, w2, w3, conversations, chat, all"),
     }
 }
 
