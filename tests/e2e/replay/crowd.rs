@@ -1,19 +1,22 @@
-//! The people of a replay: each a device at work behind a way of its own, and what each of them was told, held item by item
-//! to what the script says.
+//! The people of a replay: each a device at work behind a way of its own, some with a second one, and what each of them was
+//! told, held item by item to what the script says.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use gaggle::client::{
-    Client, ClientOptions, Content, Event, Item, ListenError, Listener, OutboxError, Outcome, Position, Profile,
-    RequestError, Subscription,
+    Client, ClientOptions, Content, Conversation, Event, Item, ListenError, Listener, OutboxError, Outcome, Position,
+    Profile, ReadMark, RequestError, Say, Subscription,
 };
 use gaggle::ids::{GroupId, MessageId, UserId};
+use rand::RngExt;
+use rand::rngs::StdRng;
 use tokio::sync::{Notify, OnceCell, mpsc, oneshot, watch};
 
-use super::script::{Nick, Nicks, Script, Step};
+use super::script::{Mark, Nick, Nicks, Script, Step};
 use crate::harness::{Person, Site};
 use crate::raw::soon;
 use crate::relay::{Relay, Way};
@@ -25,6 +28,9 @@ pub const STALL: Duration = Duration::from_secs(60);
 const ACK_ITEMS: usize = 8;
 /// and no item longer than this.
 const ACK_DELAY: Duration = Duration::from_millis(100);
+
+/// Invites last so long.
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Who is gone is noticed soon, but not because this machine is busy.
 pub fn options() -> ClientOptions {
@@ -55,11 +61,14 @@ pub enum Order {
     GoAway,
     /// Come back, if away.
     ComeBack,
-    /// The end: close, and answer when nothing more was told.
-    Finish(oneshot::Sender<()>),
+    /// The end: close, and answer with what all that was told came to.
+    Finish(oneshot::Sender<Conversations>),
 }
 
-/// One person.
+/// The messages of each group in which something is said of messages.
+pub type Conversations = HashMap<GroupId, Conversation>;
+
+/// One device.
 pub struct Seat {
     pub way: Way,
     client: watch::Sender<Option<Client>>,
@@ -82,7 +91,10 @@ pub struct Crowd {
     pub acts: Vec<Act>,
     pub relay: tokio::sync::Mutex<Relay>,
     users: Vec<OnceLock<UserId>>,
+    /// For each person their first device, and behind all of these the second ones.
     seats: Vec<OnceCell<Seat>>,
+    /// Who has a second device.
+    twins: Vec<Nick>,
     /// Items that are still to come, over all people.
     pub missing: AtomicU64,
     pub complete: Notify,
@@ -92,13 +104,15 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    pub fn new(site: Site, keeper: Person, nicks: Nicks, acts: Vec<Act>, relay: Relay) -> Crowd {
+    pub fn new(site: Site, keeper: Person, nicks: Nicks, acts: Vec<Act>, relay: Relay, twins: Vec<Nick>) -> Crowd {
         let people = nicks.len() + 1;
-        let missing = acts.iter().map(|act| act.script.deliveries()).sum();
+        let of_twins = |act: &Act| twins.iter().map(|nick| act.script.visible(*nick)).sum::<u64>();
+        let missing = acts.iter().map(|act| act.script.deliveries() + of_twins(act)).sum();
         let crowd = Crowd {
             relay: tokio::sync::Mutex::new(relay),
             users: (0..people).map(|_| OnceLock::new()).collect(),
-            seats: (0..people).map(|_| OnceCell::new()).collect(),
+            seats: (0..people + twins.len()).map(|_| OnceCell::new()).collect(),
+            twins,
             missing: AtomicU64::new(missing),
             complete: Notify::new(),
             counts: Counts::default(),
@@ -132,26 +146,68 @@ impl Crowd {
     }
 
     pub fn seated(&self) -> impl Iterator<Item = (Nick, &Seat)> {
-        self.seats.iter().enumerate().filter_map(|(nick, seat)| seat.get().map(|seat| (nick, seat)))
+        let seats = self.seats.iter().enumerate();
+        seats.filter_map(|(index, seat)| seat.get().map(|seat| (self.nick_of(index), seat)))
     }
 
-    /// A person, who is enrolled and begins to listen when first needed.
+    pub fn user(&self, nick: Nick) -> UserId {
+        *self.users[nick].get().expect("somebody who was enrolled")
+    }
+
+    /// The first device of a person, who is enrolled and begins to listen when first needed.
     pub async fn seat(self: &Arc<Crowd>, nick: Nick) -> &Seat {
         self.seats[nick].get_or_init(|| self.make_seat(nick)).await
     }
 
+    /// Any device of a person, all of which are enrolled when the first one is needed.
+    pub async fn any_seat(self: &Arc<Crowd>, nick: Nick, random: &mut StdRng) -> &Seat {
+        let first = self.seat(nick).await;
+        let Some(index) = self.twins.iter().position(|twin| *twin == nick) else { return first };
+        let make = || async move { self.take_seat(nick, self.new_device(first).await).await };
+        let second = self.seats[self.nicks.len() + 1 + index].get_or_init(make).await;
+        if random.random() { first } else { second }
+    }
+
+    /// Whose device this seat is.
+    fn nick_of(&self, seat: usize) -> Nick {
+        let second = seat.checked_sub(self.nicks.len() + 1);
+        second.map_or(seat, |index| self.twins[index])
+    }
+
     async fn make_seat(self: &Arc<Crowd>, nick: Nick) -> Seat {
-        let way = self.relay.lock().await.way().await;
-        let profile = if nick == self.keeper_nick() {
-            self.keeper.profile.clone()
-        } else {
-            let hour = Duration::from_secs(3_600);
-            let invite = self.keeper.client.invite(&self.handle(nick), None, hour).await.unwrap();
-            let profile = self.site.new_profile(&self.handle(nick));
-            let link = self.site.at(&invite.link, way.address());
-            Client::enrol(&profile, &link, None, "replay", &options()).await.unwrap();
-            profile
+        let way = self.way().await;
+        if nick == self.keeper_nick() {
+            return self.take_seat(nick, (self.keeper.profile.clone(), way)).await;
+        }
+        let invite = self.keeper.client.invite(&self.handle(nick), None, HOUR).await.unwrap();
+        let device = self.enrol(&self.handle(nick), &invite.link, way).await;
+        self.take_seat(nick, device).await
+    }
+
+    async fn way(&self) -> Way {
+        self.relay.lock().await.way().await
+    }
+
+    /// A device that nobody has used yet, of who has this one.
+    pub async fn new_device(&self, of: &Seat) -> (Profile, Way) {
+        let invite = loop {
+            match self.client(of).await.add_device(None, HOUR).await {
+                Ok(invite) => break invite,
+                Err(RequestError::NoAnswer { .. } | RequestError::Connect(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
         };
+        self.enrol("again", &invite.link, self.way().await).await
+    }
+
+    async fn enrol(&self, name: &str, link: &str, way: Way) -> (Profile, Way) {
+        let profile = self.site.new_profile(name);
+        let link = self.site.at(link, way.address());
+        Client::enrol(&profile, &link, None, "replay", &options()).await.unwrap();
+        (profile, way)
+    }
+
+    async fn take_seat(self: &Arc<Crowd>, nick: Nick, (profile, way): (Profile, Way)) -> Seat {
         let user = profile.account().unwrap().user;
         self.users[nick].get_or_init(|| user);
         let (orders, received) = mpsc::channel(64);
@@ -164,6 +220,7 @@ impl Crowd {
             position: None,
             unacked: 0,
             last: HashMap::new(),
+            conversations: HashMap::new(),
         };
         tokio::spawn(attendant.attend(received));
         Seat { way, client, orders }
@@ -180,12 +237,12 @@ impl Crowd {
         there.clone().expect("a client")
     }
 
-    /// Says these texts, in order; returns their msgids.
-    pub async fn say(&self, seat: &Seat, group: GroupId, texts: &[&str]) -> Vec<u64> {
+    /// Says this, in order; returns the msgids.
+    pub async fn say(&self, seat: &Seat, group: GroupId, said: &[Say]) -> Vec<u64> {
         let mut queued = Vec::new();
-        for text in texts {
+        for say in said {
             queued.push(loop {
-                match self.client(seat).await.queue(group, text).await {
+                match self.client(seat).await.say(group, say).await {
                     Ok(seq) => break seq,
                     Err(OutboxError::Closed) => {}
                     Err(error) => panic!("{error}"),
@@ -208,39 +265,73 @@ impl Crowd {
 
     /// Leaves a group; none where the answer was lost and a later try found it done.
     pub async fn leave(&self, seat: &Seat, group: GroupId) -> Option<u64> {
-        let mut in_doubt = false;
+        let mut doubt = Doubt::default();
         loop {
-            match self.client(seat).await.leave_group(group).await {
-                Ok(msgid) => return Some(msgid.value()),
-                Err(RequestError::NoAnswer { .. }) => in_doubt = true,
-                Err(RequestError::Connect(_)) => {}
-                Err(RequestError::Refused(_)) if in_doubt => return None,
-                Err(error) => panic!("{error}"),
+            let answer = self.client(seat).await.leave_group(group).await;
+            if let ControlFlow::Break(left) = doubt.settled(answer) {
+                return left;
             }
         }
     }
 
-    /// Adds a person to a group.
-    pub async fn add(&self, nick: Nick, group: GroupId) -> u64 {
-        self.keeper.client.add_member(group, &self.handle(nick)).await.unwrap().value()
+    /// Sets a read mark.
+    pub async fn mark(&self, seat: &Seat, group: GroupId, mark: Mark) -> ReadMark {
+        loop {
+            let (client, to) = (self.client(seat).await, MessageId::new(mark.to));
+            let marked = if mark.is_anywhere {
+                client.mark_unread(group, to, mark.version).await
+            } else {
+                client.mark_read(group, to, mark.version).await
+            };
+            match marked {
+                Ok(mark) => return mark,
+                Err(RequestError::NoAnswer { .. } | RequestError::Connect(_)) => {}
+                Err(error) => panic!("{mark:?}: {error}"),
+            }
+        }
     }
 
-    /// What an item must be, by the script; an error is what is wrong with it.
-    fn check(&self, act: &Act, item: &Item) -> Result<(), String> {
-        let user = |nick: Nick| self.users[nick].get().copied();
-        let keeper = self.keeper.account.user;
-        let step = act.script.step(item.msgid.value());
-        let (author, content) = match step {
-            None => (Some(keeper), Content::Created(format!("group {}", act.group))),
-            Some(Step::Join(nick)) => (Some(keeper), Content::Joined(user(*nick).unwrap_or_default())),
-            Some(Step::Leave(nick)) => (user(*nick), Content::Left(user(*nick).unwrap_or_default())),
-            Some(Step::Say(nick, text)) => (user(*nick), Content::Text(text.clone())),
-        };
-        let is_created = step.is_none() && matches!(item.content, Content::Created(_));
-        if author != Some(item.author) || !(is_created || content == item.content) {
-            return Err(format!("{item:?} is not {step:?}"));
+    /// Adds a person to a group; none as where somebody leaves.
+    pub async fn add(&self, nick: Nick, group: GroupId) -> Option<u64> {
+        let mut doubt = Doubt::default();
+        loop {
+            let answer = self.keeper.client.add_member(group, &self.handle(nick)).await;
+            if let ControlFlow::Break(joined) = doubt.settled(answer) {
+                return joined;
+            }
         }
-        Ok(())
+    }
+
+    /// What an item must be for somebody, by the script; an error is what is wrong with it.
+    fn check(&self, nick: Nick, act: &Act, item: &Item) -> Result<(), String> {
+        let user = |nick: Nick| self.users[nick].get().copied();
+        let (keeper, script) = (self.keeper.account.user, &act.script);
+        let msgid = item.msgid.value();
+        let step = script.step(msgid);
+        let author = step.and_then(|step| user(step.who()));
+        let gone = |target: u64, edit: bool| {
+            item.content == Content::Recalled { edit }
+                && script.recalled.contains(&target)
+                && author == Some(item.author)
+        };
+        let is = |author: Option<UserId>, content: Content| author == Some(item.author) && content == item.content;
+        let fits = match step {
+            None => item.author == keeper && matches!(item.content, Content::Created(_)),
+            Some(Step::Join(nick)) => is(Some(keeper), Content::Joined(user(*nick).unwrap_or_default())),
+            Some(Step::Leave(nick)) => is(author, Content::Left(user(*nick).unwrap_or_default())),
+            Some(Step::Say(_, text)) => is(author, Content::Text(text.clone())) || gone(msgid, false),
+            Some(Step::Edit(_, target, _)) if !script.sees(nick, *target) => is(Some(UserId::ZERO), Content::Hidden),
+            Some(Step::Edit(_, target, text)) => {
+                let edit = Content::Edit { target: MessageId::new(*target), text: text.clone() };
+                is(author, edit) || gone(*target, true)
+            }
+            Some(Step::Recall(_, target)) => is(author, Content::Recall(MessageId::new(*target))),
+            Some(Step::React(_, target, reaction)) => {
+                let (target, word) = (MessageId::new(*target), reaction.word.to_owned());
+                is(author, Content::Reaction { target, reaction: word, removed: reaction.removed })
+            }
+        };
+        if fits { Ok(()) } else { Err(format!("{item:?} is not {step:?}")) }
     }
 
     /// Everything that somebody may see of a group, by pages, is what the script says.
@@ -257,7 +348,7 @@ impl Crowd {
                     "u{nick} browses {}",
                     act.group
                 );
-                self.check(act, item).unwrap();
+                self.check(nick, act, item).unwrap();
                 after = item.msgid.value();
             }
             assert!(page.covered_to > covered || !page.more);
@@ -267,6 +358,24 @@ impl Crowd {
                 return act.script.visible(nick);
             }
         }
+    }
+}
+
+/// A change that is asked for until it is made: whether an answer to it was lost.
+#[derive(Default)]
+struct Doubt(bool);
+
+impl Doubt {
+    /// The item of the change; none where a later try found it done. Goes on where it is to be asked for again.
+    fn settled(&mut self, answer: Result<MessageId, RequestError>) -> ControlFlow<Option<u64>> {
+        match answer {
+            Ok(msgid) => return ControlFlow::Break(Some(msgid.value())),
+            Err(RequestError::NoAnswer { .. }) => self.0 = true,
+            Err(RequestError::Connect(_)) => {}
+            Err(RequestError::Refused(_)) if self.0 => return ControlFlow::Break(None),
+            Err(error) => panic!("{error}"),
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -281,6 +390,7 @@ struct Attendant {
     /// Items since the last ack.
     unacked: usize,
     last: HashMap<GroupId, u64>,
+    conversations: Conversations,
 }
 
 impl Attendant {
@@ -313,7 +423,7 @@ impl Attendant {
                     }
                     Some(Order::Finish(finished)) => {
                         self.end(listener.take()).await;
-                        return finished.send(()).unwrap();
+                        return finished.send(self.conversations).unwrap();
                     }
                 },
             };
@@ -390,7 +500,10 @@ impl Attendant {
             return Err(format!("{item:?} came after m{last}, where m{expected:?} is next"));
         }
         *last = item.msgid.value();
-        self.crowd.check(act, item)?;
+        self.crowd.check(self.nick, act, item)?;
+        if act.script.is_changed() {
+            self.conversations.entry(item.group).or_default().take(item);
+        }
         if self.crowd.missing.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.crowd.complete.notify_one();
         }

@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of the crate under test: the expectation is computed here, from the lines alone, by counting.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A person: an index into [`Nicks`].
 pub type Nick = usize;
@@ -71,18 +71,33 @@ fn read_line(line: &str, nicks: &mut Nicks) -> Option<Line> {
     Some(Line::Said(nicks.of(nick), text.to_owned()))
 }
 
-/// What somebody does; each step makes exactly one item.
+/// What somebody does; each step makes exactly one item. Targets are msgids of texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     Join(Nick),
     Leave(Nick),
     Say(Nick, String),
+    Edit(Nick, u64, String),
+    Recall(Nick, u64),
+    React(Nick, u64, Reaction),
+}
+
+/// A reaction, given or taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reaction {
+    pub word: &'static str,
+    pub removed: bool,
 }
 
 impl Step {
     pub fn who(&self) -> Nick {
         match self {
-            Step::Join(nick) | Step::Leave(nick) | Step::Say(nick, _) => *nick,
+            Step::Join(nick)
+            | Step::Leave(nick)
+            | Step::Say(nick, _)
+            | Step::Edit(nick, ..)
+            | Step::Recall(nick, _)
+            | Step::React(nick, ..) => *nick,
         }
     }
 }
@@ -92,6 +107,22 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// For each person the ranges of msgids, borders included, in which they belong; the last may be open.
     pub stays: HashMap<Nick, Vec<Stay>>,
+    /// The texts that somebody recalls at some time.
+    pub recalled: HashSet<u64>,
+    /// Where people set their read marks, in order.
+    pub marks: Vec<Mark>,
+}
+
+/// Somebody sets their read mark: forwards, or, where something is to be unread again, anywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Before the step with this index.
+    pub before: usize,
+    pub by: Nick,
+    pub to: u64,
+    /// The version that they know.
+    pub version: u64,
+    pub is_anywhere: bool,
 }
 
 /// A stay in the group: the msgid of the join, and of the end.
@@ -104,22 +135,30 @@ pub struct Stay {
 impl Script {
     /// By the rules in `tests/data/README.md`. The first item of a group tells that it was made.
     pub fn of(lines: impl IntoIterator<Item = Line>) -> Script {
-        let mut script = Script { steps: Vec::new(), stays: HashMap::new() };
-        for line in lines {
-            match line {
-                Line::Joined(nick) => script.join(nick),
-                Line::Left(nick) => script.leave(nick),
-                Line::Renamed(old, new) => {
-                    script.leave(old);
-                    script.join(new);
-                }
-                Line::Said(nick, text) => {
-                    script.join(nick);
-                    script.steps.push(Step::Say(nick, text));
-                }
+        let mut script = Script::empty();
+        lines.into_iter().for_each(|line| script.take(line));
+        script
+    }
+
+    /// A group in which nothing has happened yet.
+    pub fn empty() -> Script {
+        Script { steps: Vec::new(), stays: HashMap::new(), recalled: HashSet::new(), marks: Vec::new() }
+    }
+
+    /// What a line comes to.
+    pub fn take(&mut self, line: Line) {
+        match line {
+            Line::Joined(nick) => self.join(nick),
+            Line::Left(nick) => self.leave(nick),
+            Line::Renamed(old, new) => {
+                self.leave(old);
+                self.join(new);
+            }
+            Line::Said(nick, text) => {
+                self.join(nick);
+                self.steps.push(Step::Say(nick, text));
             }
         }
-        script
     }
 
     /// The msgid of the step with this index.
@@ -137,7 +176,7 @@ impl Script {
         self.steps.len() as u64 + 1
     }
 
-    fn is_in(&self, nick: Nick) -> bool {
+    pub fn is_in(&self, nick: Nick) -> bool {
         self.stays.get(&nick).and_then(|stays| stays.last()).is_some_and(|stay| stay.left.is_none())
     }
 
@@ -155,6 +194,11 @@ impl Script {
             self.stays.get_mut(&nick).unwrap().last_mut().unwrap().left = Some(left);
             self.steps.push(Step::Leave(nick));
         }
+    }
+
+    /// Whether a person may see an item.
+    pub fn sees(&self, nick: Nick, msgid: u64) -> bool {
+        self.next_visible(nick, msgid - 1) == Some(msgid)
     }
 
     /// The next msgid above this one that a person must see.
@@ -217,7 +261,7 @@ mod tests {
             match step {
                 Step::Join(_) => members += 1,
                 Step::Leave(_) => members -= 1,
-                Step::Say(..) => {}
+                Step::Say(..) | Step::Edit(..) | Step::Recall(..) | Step::React(..) => {}
             }
             members
         });
