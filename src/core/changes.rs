@@ -15,7 +15,7 @@ use crate::ids::{GroupId, Lsn};
 pub(in crate::core) struct Changed {
     /// For who is a member: its items, or what is kept of them.
     pub(in crate::core) any: Lsn,
-    /// For who was one: what is kept of its items.
+    /// For who was one: what is kept of its items, and what they still say.
     pub(in crate::core) kept: Lsn,
 }
 
@@ -52,7 +52,7 @@ impl Changes {
         self.order.insert((self.now, group));
     }
 
-    /// Other items of a group are kept than before: it has changed for everybody who ever was a member.
+    /// Other items of a group are kept than before, or say something: it has changed for everybody who ever was a member.
     pub(in crate::core) fn kept(&mut self, group: GroupId) {
         self.group(group);
         let now = self.now;

@@ -4,7 +4,8 @@
 //! The list is ordered by the frame of the log that changed a row last. A reader who has everything up to a frame asks
 //! for what changed above it; what changes while they read the list lies above the frame they began at, and comes with
 //! the next question. A row counts as changed when the group has something new for this user, when their membership or
-//! role did, when their read mark moved, and when retention removed something; a cursor of theirs alone changes no row.
+//! role did, when their read mark moved, when something was recalled, and when retention removed something; a cursor of
+//! theirs alone changes no row.
 
 use crate::core::rows::CursorRow;
 use crate::core::tables::Tables;
@@ -160,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::core::command::Command;
-    use crate::core::rows::Policy;
+    use crate::core::rows::{Policy, RecalledRow, Write};
     use crate::core::state::tests::{World, handle, m};
 
     const NAMES: [&str; 3] = ["anna", "bob", "carl"];
@@ -346,6 +347,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Who has left keeps what they saw; what is recalled of it is unread no longer, and no preview shows it.
+    #[test]
+    fn a_recall_changes_the_conversation_of_who_has_left_too() {
+        let mut town = Town::new();
+        let (anna, bob, group) = (town.devices[0], town.devices[1], town.groups[0]);
+        let user = town.world.user_of(bob);
+        town.world.add(anna, group, "bob");
+        town.world.say(anna, group, "text");
+        let said = town.world.tables.head(group);
+        town.world.leave(bob, group);
+        let since = town.world.frames;
+        town.world.say(anna, group, "more");
+        assert_eq!(town.world.tables.changed(user, Lsn::new(since), None), []);
+        let row = RecalledRow { author: town.world.user_of(anna), mentions: Vec::new() };
+        town.world.tables.begin_frame(Lsn::new(town.world.frames + 1));
+        town.world.tables.apply(&[Write::Recalled(group, said, row)]);
+        let changed = town.world.tables.changed(user, Lsn::new(since), None);
+        assert_eq!(changed.iter().map(|(_, group)| *group).collect::<Vec<_>>(), [group]);
     }
 
     #[test]

@@ -139,7 +139,11 @@ impl Tables {
             Write::InviteGone(code) => self.drop_invite(*code),
             Write::Item(item) => self.put_item(item),
             Write::Changed(_) => {}
-            Write::Recalled(group, msgid, row) => self.recalled.insert(*group, *msgid, row),
+            Write::Recalled(group, msgid, row) => {
+                self.recalled.insert(*group, *msgid, row);
+                // It may have been unread, or the last message, for who has left too.
+                self.frames.kept(*group);
+            }
             Write::Mention(group, user, number, _) => {
                 let mentions = self.mentions.entry((*group, *user)).or_default();
                 *mentions = (*mentions).max(*number);

@@ -154,7 +154,7 @@ impl Making {
             Write::Item(row) => self.item(row, lsn)?,
             Write::Changed(row) => self.changed(row, lsn)?,
             Write::Recalled(group, msgid, row) => {
-                self.put(Tree::Recalled, keys::message(*group, *msgid), recalled_record(row).encode());
+                self.put(Tree::Recalled, keys::message(*group, *msgid), recalled_record(row, lsn).encode());
             }
             Write::Mention(group, user, number, msgid) => {
                 let record = MentionRecord { msgid: *msgid, extensions: Extensions::default() };
@@ -258,10 +258,12 @@ fn message_record(row: &ItemRow, lsn: Lsn, item: Bytes) -> MessageRecord {
     }
 }
 
-fn recalled_record(row: &RecalledRow) -> RecalledRecord {
+fn recalled_record(row: &RecalledRow, lsn: Lsn) -> RecalledRecord {
     let mentioned: Bytes = row.mentions.iter().flat_map(|user| user.value().to_be_bytes()).collect();
     let mentioned = (!mentioned.is_empty()).then_some((recalled_extension::MENTIONED, mentioned));
-    RecalledRecord { author: row.author, content: true, extensions: Extensions(mentioned.into_iter().collect()) }
+    let extensions = Extensions(mentioned.into_iter().collect());
+    let extensions = extensions.with_number(recalled_extension::LSN, lsn.value());
+    RecalledRecord { author: row.author, content: true, extensions }
 }
 
 /// The name under which a counter or mark is kept; never reused.

@@ -149,10 +149,10 @@ fn frame_of(tree: Tree, key: &[u8], value: &[u8]) -> Result<Lsn, KeptError> {
         Tree::Cursors if keys::parse_cursor(key)?.2 == READ_MARK => {
             CursorRecord::decode(value)?.extensions.number(cursor_extension::LSN)?
         }
+        Tree::Recalled => RecalledRecord::decode(value)?.extensions.number(recalled_extension::LSN)?,
         Tree::Messages
         | Tree::Cursors
         | Tree::Members
-        | Tree::Recalled
         | Tree::Own
         | Tree::Mentions
         | Tree::Users

@@ -206,6 +206,8 @@ pub mod message_extension {
 pub mod recalled_extension {
     /// Whom the item mentioned, u32 each, big-endian; absent: nobody.
     pub const MENTIONED: u16 = 1;
+    /// The frame of the log that recalled it.
+    pub const LSN: u16 = 2;
 }
 
 /// One stay of a member in a group.
