@@ -122,6 +122,14 @@ impl Tables {
         (received.max(read), read)
     }
 
+    /// The last message of an author in a group, where another was there when it was sent; else zero.
+    #[must_use]
+    pub fn last_said_before(&self, group: GroupId, author: UserId, user: UserId) -> MessageId {
+        let last = self.last_said(group, author);
+        let was_there = self.member(group, user).is_some_and(|row| row.was_member_at(last));
+        if was_there { last } else { MessageId::ZERO }
+    }
+
     /// How far those have come with an item who were in the group when it was sent and may still see it, by user id,
     /// above this one; at most so many members are looked at. With it who was looked at last; none: everybody was.
     ///
@@ -367,6 +375,21 @@ mod tests {
         town.world.tables.apply(&[Write::Recalled(group, said, row)]);
         let changed = town.world.tables.changed(user, Lsn::new(since), None);
         assert_eq!(changed.iter().map(|(_, group)| *group).collect::<Vec<_>>(), [group]);
+    }
+
+    #[test]
+    fn an_author_hears_of_those_alone_who_were_there_for_what_they_said_last() {
+        let mut town = Town::new();
+        let (anna, bob, group) = (town.devices[0], town.devices[1], town.groups[1]);
+        let [anna_user, bob_user] = [anna, bob].map(|device| town.world.user_of(device));
+        town.world.add(bob, group, "anna");
+        town.world.say(anna, group, "text");
+        let said = town.world.tables.head(group);
+        town.world.add(bob, group, "carl");
+        let carl = town.world.user_of(town.devices[2]);
+        assert_eq!(town.world.tables.last_said_before(group, anna_user, bob_user), said);
+        assert_eq!(town.world.tables.last_said_before(group, anna_user, carl), MessageId::ZERO, "who came later");
+        assert_eq!(town.world.tables.last_said_before(group, bob_user, anna_user), MessageId::ZERO, "who said nothing");
     }
 
     #[test]

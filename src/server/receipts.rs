@@ -211,8 +211,9 @@ pub(crate) fn tell(shared: &Shared) {
         // Who has left follows until the dispatcher has come to that.
         let is_member = |user: UserId| tables.member(group, user).is_some_and(MemberRow::is_member);
         for session in shared.registry.followers(group).into_iter().filter(|session| is_member(session.user)) {
-            let last = tables.last_said(group, session.user);
-            let mut news = came.iter().filter(|came| came.user != session.user && came.concerns(last)).peekable();
+            let last = |came: &Came| tables.last_said_before(group, session.user, came.user);
+            let is_news = |came: &&Came| came.user != session.user && came.concerns(last(came));
+            let mut news = came.iter().filter(is_news).peekable();
             if news.peek().is_none() {
                 continue;
             }
