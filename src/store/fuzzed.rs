@@ -84,6 +84,7 @@ pub fn key(bytes: &[u8]) {
     });
     ordered(one, other, keys::parse_member, |(group, user)| keys::member(*group, *user));
     ordered(one, other, keys::parse_own, |(group, user, ordinal)| keys::own(*group, *user, *ordinal));
+    ordered(one, other, keys::parse_mention, |(group, user, number)| keys::mention(*group, *user, *number));
     ordered(one, other, keys::parse_group, |group| keys::group(*group));
     ordered(one, other, keys::parse_user, |user| keys::user(*user));
     ordered(one, other, keys::parse_device, |device| keys::device(*device));

@@ -15,16 +15,19 @@ use bytes::{Bytes, BytesMut};
 
 use crate::limits::{
     ACK_ENTRIES_MAX, BODY_BYTES_MAX, ENVELOPE_BYTES, EXTENSION_BYTES_MAX, EXTENSIONS_MAX, FRAME_BYTES_MAX,
-    ITEM_BYTES_MAX, LIST_ROWS_MAX, PUSH_BATCHES_MAX, TEXT_BYTES_MAX,
+    ITEM_BYTES_MAX, LIST_ROWS_MAX, MENTIONS_MAX, PUSH_BATCHES_MAX, TEXT_BYTES_MAX,
 };
 use crate::wire::WireError;
 use crate::wire::code::Code;
 use crate::wire::codec::{self, FrameReader, RawFrame};
 use crate::wire::frame::{self, Ack, Enrol, Extensions, Hello, Names, OperatorHello, PageRows, Payload, Push, Send};
-use crate::wire::item::{Created, Item, Joined, Left, Renamed, RoleChanged, SystemBody};
+use crate::wire::item::{
+    BanLifted, Created, Item, Joined, Left, Muted, PolicyChanged, Renamed, RoleChanged, SystemBody, Topic, kind,
+};
 use crate::wire::link::{Link, Pin, is_address};
 use crate::wire::proof;
 use crate::wire::row::{self, ROW_HEAD_BYTES};
+use crate::wire::said::{self, extension};
 
 /// No error needs more words, whatever the bytes were.
 const WORDS_BYTES_MAX: usize = 200;
@@ -37,10 +40,12 @@ pub fn frames(bytes: &[u8]) {
     whole.0.iter().for_each(decoded);
 }
 
-/// The body of a frame; the first byte says of which type.
+/// The body of a frame; the first byte is the number of its type, or else says which one is taken.
 pub fn bodies(bytes: &[u8]) {
     let Some((first, body)) = bytes.split_first() else { return };
-    let (kind, _) = frame::all().into_iter().cycle().nth(usize::from(*first)).unwrap();
+    let all: Vec<u16> = frame::all().into_iter().map(|(kind, _)| kind).collect();
+    let named = all.iter().find(|kind| **kind == u16::from(*first));
+    let kind = *named.or_else(|| all.iter().cycle().nth(usize::from(*first))).unwrap();
     decoded(&RawFrame { kind, flags: 0, request: u32::from(*first), body: Bytes::copy_from_slice(body) });
 }
 
@@ -51,6 +56,10 @@ pub fn items(bytes: &[u8]) {
             assert!(bytes.len() <= ITEM_BYTES_MAX && item.body.len() <= BODY_BYTES_MAX);
             bounded(&item.extensions);
             assert!(item.encode().unwrap() == bytes, "{item:?}");
+            said(item.kind, &item.body, &item.extensions);
+            let left = item.clone().wiped();
+            assert!(left.is_recalled() && left.body.is_empty() && left.target() == item.target());
+            assert!(Item::decode(&left.encode().unwrap()).as_ref() == Ok(&left));
         }
         Err(error) => refused(&error),
     }
@@ -60,6 +69,10 @@ pub fn items(bytes: &[u8]) {
     body::<Joined>(bytes, |body| (0, &body.extensions));
     body::<Left>(bytes, |body| (0, &body.extensions));
     body::<RoleChanged>(bytes, |body| (0, &body.extensions));
+    body::<Topic>(bytes, |body| (body.topic.len(), &body.extensions));
+    body::<PolicyChanged>(bytes, |body| (0, &body.extensions));
+    body::<Muted>(bytes, |body| (0, &body.extensions));
+    body::<BanLifted>(bytes, |body| (0, &body.extensions));
     rows(&Bytes::copy_from_slice(bytes));
 }
 
@@ -161,6 +174,24 @@ fn payload(bytes: &[u8]) {
             assert!(payload.body.len() <= BODY_BYTES_MAX);
             bounded(&payload.extensions);
             assert!(payload.encode().unwrap() == bytes);
+            said(payload.kind, &payload.body, &payload.extensions);
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// What members send is what its kind has, or is refused.
+fn said(sent: u16, body: &[u8], extensions: &Extensions) {
+    let target = said::msgid_in(extensions, extension::TARGET);
+    let mentions = said::mentions_in(extensions);
+    if let Ok(users) = &mentions {
+        assert!(users.len() <= MENTIONS_MAX && users.is_sorted_by(|one, other| one < other));
+    }
+    match said::check(sent, body, extensions) {
+        Ok(()) => {
+            let refers = target.unwrap().is_some();
+            assert!(refers == matches!(sent, kind::EDIT | kind::RECALL | kind::REACTION) || sent > kind::REACTION);
+            assert!(mentions.is_ok() || !matches!(sent, kind::TEXT | kind::EDIT));
         }
         Err(error) => refused(&error),
     }
