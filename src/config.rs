@@ -16,6 +16,7 @@ use std::str::FromStr;
 use serde::Deserialize;
 
 use crate::core::authorise::{Rights, Who};
+use crate::core::retention::{DAY_MS, Keeping, Retention};
 use crate::core::state::{Rate, Settings};
 use crate::limits;
 use crate::telemetry::LogFormat;
@@ -212,6 +213,8 @@ struct FileSettings {
     #[serde(default)]
     groups: FileGroups,
     #[serde(default)]
+    retention: FileRetention,
+    #[serde(default)]
     log: FileLog,
 }
 
@@ -232,6 +235,17 @@ struct FileLimits {
 struct FileGroups {
     create: Option<String>,
     add: Option<String>,
+}
+
+/// What groups keep that say nothing of it; what is not given removes nothing.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileRetention {
+    age_days: Option<u64>,
+    count: Option<u64>,
+    bytes: Option<u64>,
+    acked_days: Option<u64>,
+    unseen_days: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -296,7 +310,10 @@ impl Config {
             advertise: value(advertise, |text| text.parse())?,
             cache_bytes: value(cache, cache_bytes)?.unwrap_or(Config::default().cache_bytes),
             other_key: if flags.new_pin { OtherKey::Accept } else { OtherKey::Refuse },
-            members: members(path, &settings.limits, rights(create, add)?)?,
+            members: Settings {
+                keeping: keeping(path, &settings.retention)?,
+                ..members(path, &settings.limits, rights(create, add)?)?
+            },
             idle_ms: idle_ms(path, &settings.limits)?,
             log_format: value(format, log_format)?.unwrap_or_default(),
         })
@@ -394,7 +411,23 @@ fn members(path: &Path, given: &FileLimits, rights: Rights) -> Result<Settings, 
         rights,
         edit_ms: hours("edit_hours", given.edit_hours, default.edit_ms)?,
         recall_ms: hours("recall_hours", given.recall_hours, default.recall_ms)?,
+        keeping: default.keeping,
     })
+}
+
+fn keeping(path: &Path, given: &FileRetention) -> Result<Keeping, ConfigError> {
+    let part = |key: &str, value: Option<u64>, most: u64| {
+        value.map(|value| number_in(path, "retention", key, value, 1..=most)).transpose()
+    };
+    let days = |key: &str, value| part(key, value, 100_000).map(|days| days.map(|days| days * DAY_MS));
+    let default = Retention {
+        age_ms: days("age_days", given.age_days)?,
+        count: part("count", given.count, u64::MAX)?,
+        bytes: part("bytes", given.bytes, u64::MAX)?,
+        acked_ms: days("acked_days", given.acked_days)?,
+    };
+    let unseen_ms = days("unseen_days", given.unseen_days)?.unwrap_or(Keeping::default().unseen_ms);
+    Ok(Keeping { default, unseen_ms })
 }
 
 fn idle_ms(path: &Path, given: &FileLimits) -> Result<u64, ConfigError> {
@@ -410,12 +443,21 @@ fn number(
     default: u64,
     range: std::ops::RangeInclusive<u64>,
 ) -> Result<u64, ConfigError> {
-    let value = given.unwrap_or(default);
+    number_in(path, "limits", key, given.unwrap_or(default), range)
+}
+
+fn number_in(
+    path: &Path,
+    table: &str,
+    key: &str,
+    value: u64,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<u64, ConfigError> {
     if range.contains(&value) {
         return Ok(value);
     }
     Err(ConfigError::Value {
-        origin: format!("limits.{key} in {}", path.display()),
+        origin: format!("{table}.{key} in {}", path.display()),
         value: value.to_string(),
         reason: format!("it is not from {} to {}", range.start(), range.end()),
     })
@@ -502,6 +544,14 @@ mod tests {
         }
         assert!(refused("listen = 4433").contains("line 1"));
         assert!(refused("listen = ").contains("line 1"));
+    }
+
+    #[test]
+    fn what_groups_keep_is_what_the_file_says() {
+        let keeping = file("[retention]\nage_days = 90\nacked_days = 2\nunseen_days = 7\n").unwrap().members.keeping;
+        let default = Retention { age_ms: Some(90 * DAY_MS), acked_ms: Some(2 * DAY_MS), ..Retention::ALL };
+        assert_eq!(keeping, Keeping { default, unseen_ms: 7 * DAY_MS });
+        assert!(file("[retention]\ncount = 0\n").unwrap_err().to_string().contains("retention.count"));
     }
 
     #[test]

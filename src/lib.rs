@@ -74,6 +74,8 @@
 //! 10. What grows is refused before it is decided where the disk has no room for it ([`store::room`]).
 //! 11. No panic is reachable from the network or from the disk, and no log line holds a body, a code, a key or a whole
 //!     address.
+//! 12. What a group keeps begins with its first kept item. That moves up, durably, before anything below it is removed,
+//!     never further than the group's policy allows, and nothing from it on is ever removed ([`core::retention`]).
 //!
 //! # Decisions, and why
 //!
@@ -90,6 +92,13 @@
 //!   takes no longer the longer the history is; damage deep in an old segment is told by `gaggle verify` and by every
 //!   rebuild, which read all of it before they give anything up. What no start can notice after an unclean stop: the
 //!   loss, by damage, of the log's whole end behind the last recorded flush.
+//! - **What a group keeps is decided in two steps.** A task reads what the tables do not know, the age and the bytes of
+//!   items, and asks; the writer decides again over its own tables and moves the first kept item, in a frame of its own; only
+//!   then rows are removed, a few hundred at a time (`server::keeping`). The group's row says how much content is gone, so that
+//!   what is unread stays arithmetic. Ages are reckoned by a clock that never goes back and goes at most twice
+//!   as fast as time passes, so that a clock that was set forward by a year purges nothing before somebody notices; after a
+//!   stop it takes as long again to catch up. The last row by which an author's items, or the
+//!   mentions of somebody, are counted stays.
 //! - **The log is condensed behind the writer.** A sealed segment is compressed at once, and when the log has grown by a
 //!   quarter all sealed ones are gone over, and written anew without what is dead ([`store::log::Condenser`]). What is dead
 //!   is told by the log alone, a part of the keys at a time, never by the index, which may be wrong. So the log stays within

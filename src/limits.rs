@@ -242,6 +242,17 @@ pub const INDEX_HELD_BYTES_MAX: u64 = 128 * 1024 * 1024;
 /// Largest frame of the commit log: a full batch, its rows and their keys.
 pub const LOG_FRAME_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// How often what groups keep is looked at, in ms: nobody sees the difference, and it costs a look at each group.
+pub const RETENTION_INTERVAL_MS: u64 = 5_000;
+/// How far the clock of retention goes before that is noted, in ms: a start takes so much longer to catch up at the most.
+pub const RETENTION_CLOCK_MS: u64 = 3_600 * 1_000;
+/// Items that are looked at, and rows that are removed, at once: a fraction of a batch, so that no send waits for it.
+pub const RETENTION_ROWS_MAX: usize = 256;
+/// Mentions in items and edits of them after which no more items are removed at once; one item has at the most
+/// [`MENTIONS_MAX`] and [`EDITS_MAX`].
+pub const RETENTION_MENTIONS_MAX: usize = 1_024;
+/// Groups that are looked at at once: a commit waits for that, and it is a fraction of a millisecond.
+pub const RETENTION_GROUPS_MAX: usize = 1_000;
 /// A body that was wiped is gone from the log an hour later at the most: it waits so long for others, in ms, and the rest is
 /// for the reading and writing.
 pub const WIPE_WAIT_MS: u64 = 15 * 60 * 1_000;

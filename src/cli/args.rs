@@ -9,8 +9,8 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::cli::exit::Exit;
 use crate::cli::{
-    devices, dm, edit, group, invite, join, outbox, pull, react, read, rebuild, recall, receipts, reply, send, serve,
-    skip, status, tail, user, users, verify, who,
+    devices, dm, edit, group, invite, join, outbox, pull, react, read, rebuild, recall, receipts, reply, retention,
+    send, serve, skip, status, tail, user, users, verify, who,
 };
 
 /// Group messaging for small self-hosted teams.
@@ -131,6 +131,9 @@ pub enum Command {
     /// Make groups, see who is in them, change who is
     #[command(subcommand)]
     Group(group::GroupCommand),
+    /// What a group keeps of its messages, and why
+    #[command(subcommand)]
+    Retention(retention::RetentionCommand),
     /// Send a message, or one for each line of stdin
     #[command(after_long_help = send::HELP)]
     Send(send::SendArgs),

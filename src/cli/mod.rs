@@ -29,6 +29,7 @@ pub mod recall;
 pub mod receipts;
 pub mod render;
 pub mod reply;
+pub mod retention;
 pub mod send;
 pub mod serve;
 pub mod skip;
@@ -133,6 +134,7 @@ async fn act(context: &Context, command: &Command) -> Result<Exit, CliError> {
         Command::Recall(args) => recall::run(context, args).await,
         Command::Reply(args) => reply::run(context, args).await,
         Command::React(args) => react::run(context, args).await,
+        Command::Retention(command) => retention::run(context, command).await,
         Command::Outbox(command) => outbox::run(context, command).await,
         Command::Read(args) => read::run(context, args).await,
         Command::Receipts(args) => receipts::run(context, args).await,

@@ -153,7 +153,7 @@ impl Client {
         Ok(byte(&own.extensions, user_info::SWITCHES).unwrap_or(0))
     }
 
-    async fn change<Q: Frame>(&self, question: &Q) -> Result<MessageId, RequestError> {
+    pub(super) async fn change<Q: Frame>(&self, question: &Q) -> Result<MessageId, RequestError> {
         self.call::<_, frame::Done>(Effect::Changes, question).await.map(|done| done.msgid)
     }
 }

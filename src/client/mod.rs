@@ -121,6 +121,7 @@ mod profile;
 mod quic;
 mod receiving;
 mod requests;
+mod retention;
 mod say;
 mod sending;
 #[cfg(feature = "proof")]
@@ -138,6 +139,7 @@ pub use handle::{Client, Listener};
 pub use options::ClientOptions;
 pub use people::ToldTo;
 pub use profile::Profile;
+pub use retention::{Holder, Kept, Retention};
 pub use say::Say;
 pub use talk::{Changes, ConversationInfo, Preview, ReadMark, Receipt, Receipts};
 pub use types::{

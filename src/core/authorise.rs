@@ -83,6 +83,10 @@ verbs! {
     LiftBan,
     /// Lists the members.
     ListMembers,
+    /// Says what the group keeps.
+    SetRetention,
+    /// Asks what the group keeps, and why.
+    ShowRetention,
 
     // ---- what belongs to no group -----------------------------------------------------------------------------------
     /// Says which groups are to be pushed: of others nothing is.
@@ -352,14 +356,14 @@ fn need(verb: Verb, rights: Rights) -> Need {
         Verb::ListUsers | Verb::Names => Need::Nothing,
         Verb::CreateGroup => Need::Setting(rights.create_groups),
         Verb::Pull | Verb::Ack | Verb::ReadMark | Verb::Skip | Verb::Receipts => Need::Known,
-        Verb::ListMembers | Verb::ListOnline => Need::Present,
+        Verb::ListMembers | Verb::ListOnline | Verb::ShowRetention => Need::Present,
         Verb::LeaveGroup | Verb::StepDown => Need::Stay,
         Verb::Send | Verb::Edit | Verb::RecallOwn | Verb::React | Verb::Typing => voice(Role::Member),
         Verb::AddMember => Need::Voice { of: Role::Admin, who: rights.add_members },
         Verb::RemoveMember | Verb::MuteMember | Verb::LiftBan => voice(Role::Admin),
         Verb::RenameGroup | Verb::SetTopic | Verb::RecallOthers => voice(Role::Admin),
         Verb::RemoveAdmin | Verb::RemoveOwner | Verb::MuteAdmin => voice(Role::Owner),
-        Verb::SetPolicy | Verb::SetRole => voice(Role::Owner),
+        Verb::SetPolicy | Verb::SetRole | Verb::SetRetention => voice(Role::Owner),
         Verb::MuteOwner => Need::Nobody,
         Verb::InviteUser | Verb::InviteOthersDevice | Verb::ListOthersDevices => operator,
         Verb::DeactivateUser | Verb::ReactivateUser | Verb::DeleteUser | Verb::FreeHandle => operator,

@@ -3,7 +3,8 @@
 use crate::core::attached::{Attached, Wanted};
 pub use crate::core::event::Event;
 pub use crate::core::refusal::Refusal;
-use crate::core::rows::{CodeHash, DeviceKey, Handle, Policy, Role};
+use crate::core::retention::{Read, Retention};
+use crate::core::rows::{CodeHash, DeviceKey, Handle, ItemRow, Policy, RecalledRow, Role};
 pub use crate::core::sendable::{SendCommand, Sendable};
 use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
@@ -270,6 +271,65 @@ pub enum Command {
         /// The last msgid to pass over.
         to: MessageId,
     },
+    /// Says what a group keeps.
+    SetRetention {
+        /// Who asks.
+        by: DeviceId,
+        /// The group.
+        group: GroupId,
+        /// What it keeps; none: what the server says.
+        policy: Option<Retention>,
+    },
+    /// Moves the first kept item of a group: the server asks.
+    Retain(Retain),
+    /// Removes rows below the first kept item: the server asks.
+    Trim(Trim),
+    /// Where the clock of retention stands, so that the next start goes on from there: the server asks.
+    KeepClock {
+        /// Ms since 1970.
+        clock_ms: u64,
+    },
+    /// A device listens.
+    Seen {
+        /// Which.
+        device: DeviceId,
+        /// The day, by the clock of retention, in days since 1970.
+        day: u32,
+    },
+}
+
+/// The first kept item of a group is to move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retain {
+    /// Which group.
+    pub group: GroupId,
+    /// The policy for which its items were read.
+    pub policy: Retention,
+    /// What was read.
+    pub read: Read,
+    /// The item that becomes the first kept one.
+    pub to: MessageId,
+    /// Content items below it.
+    pub content_gone: u64,
+    /// Where the clock of retention stands.
+    pub clock_ms: u64,
+}
+
+/// Some of the rows below the first kept item of a group.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Trim {
+    /// The group.
+    pub group: GroupId,
+    /// Items.
+    pub items: Vec<MessageId>,
+    /// Notes that an item was recalled.
+    pub recalled: Vec<(MessageId, RecalledRow)>,
+    /// Edits of items that go, which stay in their places: what they say goes too.
+    pub edits: Vec<ItemRow>,
+    /// Rows that count a content item for its author: whose, which of theirs, and the item.
+    pub own: Vec<(UserId, u64, MessageId)>,
+    /// Rows that count a mention for a user: whose, which of theirs, and the item.
+    pub mentions: Vec<(UserId, u64, MessageId)>,
 }
 
 impl Command {
@@ -323,7 +383,12 @@ impl Command {
             | Command::ReadMarks { .. }
             | Command::MarkRead { .. }
             | Command::MarkUnread { .. }
-            | Command::Skip { .. } => RoomNeeded::Reserve,
+            | Command::Skip { .. }
+            | Command::SetRetention { .. }
+            | Command::Retain(_)
+            | Command::Trim(_)
+            | Command::KeepClock { .. }
+            | Command::Seen { .. } => RoomNeeded::Reserve,
             Command::Enrol { .. } | Command::Send(_) | Command::RenewFirstInvite { .. } => RoomNeeded::Judged,
         }
     }

@@ -63,6 +63,7 @@ impl Tables {
             member: self.member(group, user)?,
             marks: self.marks(group)?,
             first_kept: self.first_kept(group),
+            content_gone: self.group(group).map_or(0, |row| row.content_gone),
             own: self.own(group, user),
             mark: self.read_mark(group, user),
         };

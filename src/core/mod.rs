@@ -18,6 +18,7 @@ pub mod outbox;
 pub mod people;
 pub mod recalled;
 pub mod refusal;
+pub mod retention;
 pub mod rows;
 pub mod sendable;
 pub mod sight;

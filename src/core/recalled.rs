@@ -29,11 +29,26 @@ impl Sorted {
         true
     }
 
+    /// Forgets those up to and with this one; says how many there were.
+    fn forget(&mut self, up_to: MessageId) -> usize {
+        self.0.drain(..self.0.partition_point(|msgid| *msgid <= up_to)).count()
+    }
+
     /// How many lie above the first and not above the second.
     fn count(&self, after: MessageId, up_to: MessageId) -> u64 {
         let below = |msgid: MessageId| self.0.partition_point(|it| *it <= msgid);
         u64::try_from(below(up_to).saturating_sub(below(after))).unwrap_or(u64::MAX)
     }
+}
+
+/// Forgets what a list has up to and with a msgid, and the list where nothing is left; says how many there were.
+fn forget<K: Ord>(lists: &mut BTreeMap<K, Sorted>, of: K, up_to: MessageId) -> usize {
+    let Some(list) = lists.get_mut(&of) else { return 0 };
+    let count = list.forget(up_to);
+    if list.0.is_empty() {
+        lists.remove(&of);
+    }
+    count
 }
 
 impl Recalled {
@@ -46,6 +61,15 @@ impl Recalled {
         self.own.entry((group, row.author)).or_default().insert(msgid);
         for user in &row.mentions {
             self.mentions.entry((group, *user)).or_default().insert(msgid);
+        }
+    }
+
+    /// Forgets one, which is gone, and with it those below in its lists: retention removes from the oldest on. So a frame
+    /// that names the newest first moves what is left in a list once.
+    pub(in crate::core) fn forget(&mut self, group: GroupId, msgid: MessageId, row: &RecalledRow) {
+        self.entries -= forget(&mut self.groups, group, msgid) + forget(&mut self.own, (group, row.author), msgid);
+        for user in &row.mentions {
+            self.entries -= forget(&mut self.mentions, (group, *user), msgid);
         }
     }
 
@@ -95,6 +119,7 @@ mod tests {
         fn counts_are_those_of_a_walk(
             recalls in prop::collection::vec((0u64..60, 1u32..4, 0u32..4), 0..80),
             ranges in prop::collection::vec((0u64..70, 0u64..70), 1..8),
+            first_kept in 0u64..70,
         ) {
             let mut recalled = Recalled::default();
             let mut model: BTreeSet<(u64, u32, u32)> = BTreeSet::new();
@@ -105,6 +130,13 @@ mod tests {
                     model.insert((msgid, author, mentioned));
                 }
             }
+            prop_assert_eq!(recalled.entries(), 3 * model.len());
+            let (gone, kept): (BTreeSet<_>, BTreeSet<_>) = model.into_iter().partition(|(msgid, ..)| *msgid < first_kept);
+            for (msgid, author, mentioned) in gone.into_iter().rev() {
+                let row = RecalledRow { author: UserId::new(author), mentions: vec![UserId::new(mentioned)] };
+                recalled.forget(GROUP, MessageId::new(msgid), &row);
+            }
+            let model = kept;
             prop_assert_eq!(recalled.entries(), 3 * model.len());
             for (after, up_to) in ranges {
                 let walked = |is: &dyn Fn(u32, u32) -> bool| {

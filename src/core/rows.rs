@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::core::retention::Retention;
 use crate::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
 
 pub use crate::core::people::{Handle, HandleError, Switches, UserRow, UserState};
@@ -101,6 +102,28 @@ pub struct GroupRow {
     pub created_ms: u64,
     /// What it is about; empty where nobody has said.
     pub topic: String,
+    /// What it keeps; none: what the server says.
+    pub retention: Option<Retention>,
+    /// Content items below the first kept one.
+    pub content_gone: u64,
+}
+
+impl GroupRow {
+    /// A group that begins with this item.
+    #[must_use]
+    pub const fn begun(name: String, policy: Policy, first: MessageId, now_ms: u64) -> GroupRow {
+        GroupRow {
+            name,
+            policy,
+            first_kept: first,
+            head_mark: first,
+            content_mark: 0,
+            created_ms: now_ms,
+            topic: String::new(),
+            retention: None,
+            content_gone: 0,
+        }
+    }
 }
 
 /// A member of a group, current or former.
@@ -168,6 +191,8 @@ pub struct DeviceRow {
     pub revoked_ms: Option<u64>,
     /// The invite it came from, so that the same code with the same key finds it again.
     pub invite: CodeHash,
+    /// The last day on which it was there, in days since 1970; zero: not since it was enrolled.
+    pub seen_day: u32,
 }
 
 /// What an invite opens.
@@ -235,6 +260,8 @@ pub enum Meta {
     LastDevice,
     /// 1 once a device of an operator has existed.
     OperatorExisted,
+    /// Where the clock of retention stood when that was noted last, ms since 1970.
+    RetentionClock,
 }
 
 /// An item as decided; how it travels and is kept is decided elsewhere.
@@ -411,6 +438,14 @@ pub enum Write {
     Recalled(GroupId, MessageId, RecalledRow),
     /// Notes under (group, user, number of the mention) that an item mentions a user.
     Mention(GroupId, UserId, u64, MessageId),
+    /// Removes an item below the first kept one.
+    ItemGone(GroupId, MessageId),
+    /// Removes the row under (group, author, number) that counts such an item for its author.
+    OwnGone(GroupId, UserId, u64),
+    /// Removes the note that such an item was recalled.
+    RecalledGone(GroupId, MessageId, RecalledRow),
+    /// Removes the row under (group, user, number) that counts a mention in such an item.
+    MentionGone(GroupId, UserId, u64),
     /// Puts a send that was stored.
     Send(DeviceId, ClientSeq, SendRow),
     /// Removes a send that the client knows to be answered.

@@ -87,6 +87,10 @@ impl Sight for TablesSight<'_> {
         self.tables.visible(self.user, group, after).next()
     }
 
+    fn is_gone(&self, group: GroupId, after: MessageId) -> bool {
+        after.next() < self.tables.first_kept(group) && self.tables.gone(self.user, group, after).next().is_some()
+    }
+
     fn groups(&self, visit: &mut dyn FnMut(GroupId)) {
         self.tables.groups_of(self.user, GroupId::ZERO).for_each(visit);
     }

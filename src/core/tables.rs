@@ -108,6 +108,12 @@ impl Tables {
         self.frames.begin(frame);
     }
 
+    /// Takes the number of a user's last content item in a group, which may be gone.
+    pub fn load_own(&mut self, group: GroupId, user: UserId, number: u64, msgid: MessageId) {
+        let own = self.own.entry((group, user)).or_default();
+        *own = Own { count: number.max(own.count), last: msgid.max(own.last) };
+    }
+
     /// Takes the writes of a frame that is durable now, in their order.
     pub fn apply(&mut self, writes: &[Write]) {
         for write in writes {
@@ -148,6 +154,9 @@ impl Tables {
                 let mentions = self.mentions.entry((*group, *user)).or_default();
                 *mentions = (*mentions).max(*number);
             }
+            // Heads and counters stay where they are.
+            Write::ItemGone(..) | Write::OwnGone(..) | Write::MentionGone(..) => {}
+            Write::RecalledGone(group, msgid, row) => self.recalled.forget(*group, *msgid, row),
             Write::Send(device, seq, row) => {
                 self.sends.insert((*device, *seq), *row);
             }
@@ -241,6 +250,11 @@ impl Tables {
     /// Every group, dead ones included, by group id.
     pub fn groups(&self) -> impl Iterator<Item = GroupId> + '_ {
         self.groups.keys().copied()
+    }
+
+    /// The same of those above a group id.
+    pub fn groups_above(&self, after: GroupId) -> impl Iterator<Item = GroupId> + '_ {
+        self.groups.range((Bound::Excluded(after), Bound::Unbounded)).map(|(group, _)| *group)
     }
 
     /// Head and content of a group; none where nothing of it is known.
@@ -454,7 +468,7 @@ mod tests {
     use super::*;
     use crate::core::cursors::Stands;
     use crate::core::recalled::Sorted;
-    use crate::core::rows::Interval;
+    use crate::core::rows::{Interval, Policy};
     use crate::limits::{CURSOR_BYTES, MEMBERSHIP_BYTES, RECALLED_ENTRY_BYTES, RECALLED_LIST_BYTES};
 
     /// A node of the standard library's map has 11 places; filled in ascending order it stays half empty behind.
@@ -497,13 +511,9 @@ mod tests {
         let group = GroupId::new(1);
         let mut tables = Tables::new();
         let row = |head: u64, content| GroupRow {
-            name: "team".to_owned(),
-            policy: crate::core::rows::Policy::FromJoin,
-            first_kept: MessageId::new(1),
             head_mark: MessageId::new(head),
             content_mark: content,
-            created_ms: 0,
-            topic: String::new(),
+            ..GroupRow::begun("team".to_owned(), Policy::FromJoin, MessageId::new(1), 0)
         };
         tables.load(Write::Group(group, row(9, 7)));
         tables.load(Write::Group(group, row(4, 3)));
@@ -520,6 +530,7 @@ mod tests {
             enrolled_ms: 0,
             revoked_ms,
             invite: CodeHash([2; 32]),
+            seen_day: 0,
         };
         let mut tables = Tables::new();
         for revoked_ms in [None, None, Some(5), Some(5)] {

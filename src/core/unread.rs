@@ -25,6 +25,8 @@ pub struct Known<'a> {
     pub marks: Marks,
     /// The first item that retention has kept.
     pub first_kept: MessageId,
+    /// Content items of the group below it.
+    pub content_gone: u64,
     /// Content items of the user's own in the group.
     pub own: u64,
     /// The read mark; none: nothing was read.
@@ -42,6 +44,8 @@ pub struct Counting {
     until: Option<u64>,
     own: u64,
     recalled: u64,
+    /// Content items of the group up to the floor, where that is known.
+    content: Option<u64>,
     ordinals: Option<(u64, u64)>,
 }
 
@@ -58,11 +62,12 @@ impl Counting {
     /// Begins a count. `recalled` says how many content items of others were recalled in a range.
     #[must_use]
     pub fn new(known: Known<'_>, recalled: impl Fn(Span) -> u64) -> Counting {
-        let Known { member, marks, first_kept, own, mark } = known;
+        let Known { member, marks, first_kept, content_gone, own, mark } = known;
         let read = mark.map_or(MessageId::ZERO, |mark| mark.msgid);
         let floor = read.max(first_kept.previous());
         let ordinals = mark.filter(|mark| mark.msgid == floor).and_then(|mark| mark.ordinals());
-        let mut counting = Counting { floor, above: 0, until: None, own, recalled: 0, ordinals };
+        let content = (floor < first_kept).then_some(content_gone);
+        let mut counting = Counting { floor, above: 0, until: None, own, recalled: 0, content, ordinals };
         for (span, before, until) in member.counted(marks) {
             let Some(unread) = span.within(floor.next(), marks.head) else { continue };
             if span.first <= floor {
@@ -81,7 +86,8 @@ impl Counting {
         if self.ordinals.is_some() || (self.until.is_none() && self.above == 0) {
             return None;
         }
-        let needed = Needed { content: self.until.is_some(), own_of: (self.own > 0).then_some(self.own) };
+        let content = self.until.is_some() && self.content.is_none();
+        let needed = Needed { content, own_of: (self.own > 0).then_some(self.own) };
         (needed.content || needed.own_of.is_some()).then_some(needed)
     }
 
@@ -98,6 +104,7 @@ impl Counting {
         if self.until.is_none() && self.above == 0 {
             return 0;
         }
+        let content = self.content.unwrap_or(content);
         let all = self.above + self.until.map_or(0, |until| until.saturating_sub(content));
         all.saturating_sub(self.own.saturating_sub(own)).saturating_sub(self.recalled)
     }
@@ -246,6 +253,7 @@ mod tests {
                 member: &self.row,
                 marks: Marks { head: MessageId::new(self.head()), content: self.content(self.head()) },
                 first_kept: MessageId::new(self.first_kept),
+                content_gone: self.content(self.first_kept.saturating_sub(1)),
                 own: self.own(self.head()),
                 mark: Some(mark),
             };
@@ -343,7 +351,8 @@ mod tests {
             let member = member(vec![stay]);
             let mark = Some(CursorRow { msgid: MessageId::ZERO, content: 0, own: 0, version: 0 });
             let marks = Marks { head, content: waiting };
-            let known = Known { member: &member, marks, first_kept: MessageId::new(1), own: 0, mark };
+            let first_kept = MessageId::new(1);
+            let known = Known { member: &member, marks, first_kept, content_gone: 0, own: 0, mark };
             let counting = Counting::new(known, |_| 0);
             assert_eq!((counting.needed(), counting.known()), (None, waiting));
         }

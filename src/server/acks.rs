@@ -12,7 +12,7 @@ use crate::core::listener::Wanted;
 use crate::server::request::{Recipient, Reply};
 use crate::server::session::Session;
 use crate::server::streams::FrameStream;
-use crate::server::{Shared, translate};
+use crate::server::{Shared, keeping, translate};
 use crate::wire::code::Code;
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{Ack, Frame, ReadMarks, Subscribe};
@@ -59,7 +59,10 @@ async fn read(shared: Arc<Shared>, session: Arc<Session>, stream: RecvStream) ->
 pub(crate) fn take(shared: &Shared, session: &Arc<Session>, raw: &RawFrame) -> Result<Option<(Command, Reply)>, Code> {
     match raw.kind {
         Ack::TYPE => return Ok(ack(shared, session, raw.decode().map_err(|_| Code::Malformed)?)),
-        Subscribe::TYPE => subscribe(shared, session, raw.decode().map_err(|_| Code::Malformed)?)?,
+        Subscribe::TYPE => {
+            subscribe(shared, session, raw.decode().map_err(|_| Code::Malformed)?)?;
+            return Ok(begins_to_listen(shared, session));
+        }
         ReadMarks::TYPE => {
             let marks: ReadMarks = raw.decode().map_err(|_| Code::Malformed)?;
             let Some(device) = session.device else { return Err(Code::NotAllowed) };
@@ -69,6 +72,11 @@ pub(crate) fn take(shared: &Shared, session: &Arc<Session>, raw: &RawFrame) -> R
         _ => debug!(kind = raw.kind, "skipped an unknown frame"),
     }
     Ok(None)
+}
+
+/// A device that was not there today yet is noted: it holds back what it has not acknowledged.
+fn begins_to_listen(shared: &Shared, session: &Session) -> Option<(Command, Reply)> {
+    Some((keeping::seen(shared, session)?, Reply::none()))
 }
 
 fn ack(shared: &Shared, session: &Arc<Session>, ack: Ack) -> Option<(Command, Reply)> {

@@ -9,8 +9,9 @@ use tracing::debug;
 use crate::clock;
 use crate::core::authorise::Verb;
 use crate::core::command::{Actor, Command, Refusal, SendCommand};
+use crate::core::retention::Retention;
 use crate::core::rows::Handle;
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, GroupId};
 use crate::limits;
 use crate::server::request::{Recipient, Reply, places_of};
 use crate::server::session::Session;
@@ -19,9 +20,10 @@ use crate::server::{Shared, auth, translate};
 use crate::wire::code::Code;
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{
-    AddDevice, AddMember, CreateGroup, DeactivateUser, DeleteUser, Frame, FreeHandle, LeaveGroup, MakeInvite, MarkRead,
-    MarkUnread, OpenDirect, Payload, ReactivateUser, RemoveMember, RenameDevice, RenameGroup, RevokeDevice, Send,
-    SetBanned, SetMuted, SetName, SetPolicy, SetRole, SetSwitch, SetTopic, Skip, Status,
+    AddDevice, AddMember, AskRetention, CreateGroup, DeactivateUser, DeleteUser, Frame, FreeHandle, LeaveGroup,
+    MakeInvite, MarkRead, MarkUnread, OpenDirect, Payload, ReactivateUser, RemoveMember, RenameDevice, RenameGroup,
+    RevokeDevice, Send, SetBanned, SetMuted, SetName, SetPolicy, SetRetention, SetRole, SetSwitch, SetTopic, Skip,
+    Status,
 };
 use crate::wire::link::{InviteCode, Link};
 
@@ -73,6 +75,8 @@ enum Asked {
     Refuse(Code),
     /// The state of the server.
     Status,
+    /// What this group keeps.
+    Retention(GroupId),
 }
 
 /// Takes one request, which holds this place until it is answered; what it gives is for the writer.
@@ -88,6 +92,10 @@ pub(crate) fn take(
         Asked::Invite(command, link) => (command, Some(link)),
         Asked::Status => {
             session.reply(raw.request, &shared.status(), place);
+            return Ok(None);
+        }
+        Asked::Retention(group) => {
+            session.reply(raw.request, &shared.retention(group), place);
             return Ok(None);
         }
         Asked::Refuse(code) => {
@@ -119,6 +127,7 @@ fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Aske
         | SetPolicy::TYPE
         | SetSwitch::TYPE
         | OpenDirect::TYPE
+        | SetRetention::TYPE
         | Skip::TYPE => match session.device {
             Some(device) => of_device(session, device, raw),
             None => Ok(Asked::Refuse(Code::NotAllowed)),
@@ -137,6 +146,13 @@ fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Aske
             decode::<Status>(raw)?;
             match shared.view.read().tables.may(Verb::Status, session.who()) {
                 Ok(()) => Ok(Asked::Status),
+                Err(why) => Ok(Asked::Refuse(translate::code(why))),
+            }
+        }
+        AskRetention::TYPE => {
+            let AskRetention { gid, .. } = decode(raw)?;
+            match shared.view.read().tables.may_in(gid, Verb::ShowRetention, session.who()) {
+                Ok(()) => Ok(Asked::Retention(gid)),
                 Err(why) => Ok(Asked::Refuse(translate::code(why))),
             }
         }
@@ -202,6 +218,12 @@ fn of_device(session: &Session, by: DeviceId, raw: &RawFrame) -> Result<Asked, C
         SetSwitch::TYPE => {
             let SetSwitch { switch, on, .. } = decode(raw)?;
             Command::SetSwitch { by, switch, on }
+        }
+        SetRetention::TYPE => {
+            let SetRetention { gid, own, age_s, count, bytes, acked_s, .. } = decode(raw)?;
+            let ms = |seconds: u64| seconds.saturating_mul(1_000);
+            let policy = Retention { age_ms: age_s.map(ms), count, bytes, acked_ms: acked_s.map(ms) };
+            Command::SetRetention { by, group: gid, policy: own.then_some(policy) }
         }
         Skip::TYPE => {
             let Skip { gid, to, .. } = decode(raw)?;

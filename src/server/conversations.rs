@@ -18,6 +18,9 @@ use crate::wire::code::Code;
 use crate::wire::frame::{Conversation, ConversationList, Conversations, Extensions, Preview, Rows};
 use crate::wire::item::{Item, kind};
 
+/// How often a list is looked at for one answer.
+const LOOKS_MAX: usize = 4;
+
 /// Which part of whose list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked {
@@ -44,8 +47,18 @@ impl Asked {
         }
     }
 
-    /// The rows.
+    /// The rows. Where retention removes something of them meanwhile they are looked at anew.
     pub(crate) fn read(self, view: &View, doubt: &Doubt) -> Result<ConversationList, Code> {
+        for _ in 0..LOOKS_MAX {
+            if let Some(list) = self.look_and_read(view, doubt)? {
+                return Ok(list);
+            }
+        }
+        Err(Code::Busy)
+    }
+
+    /// None where what was looked at has gone while it was read: rows that are gone count as read, whatever they were.
+    fn look_and_read(self, view: &View, doubt: &Doubt) -> Result<Option<ConversationList>, Code> {
         let published = view.read();
         let (tables, version) = (&published.tables, published.durable);
         let places = tables.changed(self.user, self.since, self.behind);
@@ -53,10 +66,18 @@ impl Asked {
         let looks: Vec<Look> =
             places.into_iter().take(self.rows).filter_map(|place| self.look(tables, place)).collect();
         let snapshot = Snapshot::of(&published);
+        let kept: Vec<_> = looks.iter().map(|look| (look.row.gid, tables.first_kept(look.row.gid))).collect();
         drop(published);
         let rows: Result<_, Failed> = looks.into_iter().map(|look| self.row(&snapshot, look)).collect();
-        let rows = rows.map_err(|failed| failed.code(view, doubt))?;
-        Ok(ConversationList { rows: Rows(rows), more, version: version.value(), extensions: Extensions::default() })
+        let is_kept = {
+            let tables = &view.read().tables;
+            kept.iter().all(|(group, first)| tables.first_kept(*group) == *first)
+        };
+        if !is_kept {
+            return Ok(None);
+        }
+        let rows = Rows(rows.map_err(|failed| failed.code(view, doubt))?);
+        Ok(Some(ConversationList { rows, more, version: version.value(), extensions: Extensions::default() }))
     }
 
     fn look(&self, tables: &Tables, (changed, gid): Place) -> Option<Look> {
@@ -86,12 +107,12 @@ impl Asked {
         }
         let counting = tables.counting(gid, self.user)?;
         let mentioned = tables.mentioned(gid, self.user, counting.floor);
-        Some(Look { row, counting, mentioned, first_kept: tables.first_kept(gid), spans })
+        Some(Look { row, counting, mentioned, spans })
     }
 
     fn row(&self, snapshot: &Snapshot, look: Look) -> Result<Conversation, Failed> {
-        let Look { row, counting, mentioned, first_kept, spans } = look;
-        let unread = snapshot.unread(row.gid, self.user, &counting, first_kept)?;
+        let Look { row, counting, mentioned, spans } = look;
+        let unread = snapshot.unread(row.gid, self.user, &counting)?;
         let last = snapshot.last_message(row.gid, &spans)?;
         let mentions = snapshot.mentions(row.gid, self.user, &mentioned)?;
         let last = match last {
@@ -120,7 +141,6 @@ struct Look {
     row: Conversation,
     counting: Counting,
     mentioned: Mentioned,
-    first_kept: MessageId,
     /// What the user may see, the last first; empty where no message is asked for.
     spans: Vec<Span>,
 }

@@ -30,6 +30,7 @@ pub mod endpoint;
 mod gather;
 mod handshake;
 pub mod identity;
+mod keeping;
 mod listening;
 mod lists;
 mod opening;

@@ -98,6 +98,7 @@ pub(crate) fn asked(session: &Session, fetch: Fetch) -> PageAsked {
         after: fetch.after,
         items: fetch.most.items.max(1),
         bytes: usize::try_from(fetch.most.bytes).unwrap_or(usize::MAX),
+        gone_alone: true,
     }
 }
 

@@ -47,6 +47,9 @@ pub(crate) struct PageAsked {
     pub(crate) items: u32,
     /// At most so many bytes of rows, but for that one.
     pub(crate) bytes: usize,
+    /// Whether it has no items where it would begin behind what retention removed: then that is told before what comes
+    /// behind it.
+    pub(crate) gone_alone: bool,
 }
 
 /// A page.
@@ -185,26 +188,27 @@ pub(crate) struct Look {
 
 /// Looks at the committed view for a page.
 pub(crate) fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
-    let PageAsked { user, group, after, items, .. } = asked;
+    let PageAsked { user, group, after, items, gone_alone, .. } = asked;
     let published = view.read();
     let tables = &published.tables;
     tables.may_in(group, Verb::Pull, Some(user)).map_err(translate::code)?;
-    let mut left = u64::from(items.max(1));
+    let gone: Vec<_> = tables.gone(user, group, after).map(|span| (span.first, span.last)).collect();
+    let mut left = if gone_alone && !gone.is_empty() { 0 } else { u64::from(items.max(1)) };
     let mut spans = Vec::new();
     let mut planned = after;
     for span in tables.visible(user, group, after) {
+        if left == 0 {
+            break;
+        }
         let last = MessageId::new(span.first.value().saturating_add(left - 1)).min(span.last);
         spans.push(Span { first: span.first, last });
         planned = last;
         left -= last.value() - span.first.value() + 1;
-        if left == 0 {
-            break;
-        }
     }
     Ok(Look {
         asked,
         snapshot: Snapshot::of(&published),
-        gone: tables.gone(user, group, after).map(|span| (span.first, span.last)).collect(),
+        gone,
         head: tables.visible_head(user, group),
         covers: tables.covered_to(user, group, planned),
         visible: tables.visible(user, group, MessageId::ZERO).collect(),
@@ -215,11 +219,21 @@ pub(crate) fn look(view: &View, asked: PageAsked) -> Result<Look, Code> {
 
 /// Reads one page.
 pub(crate) fn read(view: &View, asked: PageAsked, doubt: &Doubt) -> Result<Page, Code> {
-    scan(look(view, asked)?, doubt)
+    scan(look(view, asked)?, view, doubt)
 }
 
-/// Reads the page that was looked at. What was published since changes nothing of it.
-pub(crate) fn scan(look: Look, doubt: &Doubt) -> Result<Page, Code> {
+/// Reads the page that was looked at. What was published since changes nothing of it, but for what retention has removed
+/// since: then the view is looked at anew.
+pub(crate) fn scan(look: Look, view: &View, doubt: &Doubt) -> Result<Page, Code> {
+    let asked = look.asked;
+    match read_spans(look, doubt)? {
+        Ok(page) => Ok(page),
+        Err(Hole(missing)) if view.read().tables.first_kept(asked.group) > missing => read(view, asked, doubt),
+        Err(hole) => Err(fault(asked, &hole, doubt)),
+    }
+}
+
+fn read_spans(look: Look, doubt: &Doubt) -> Result<Result<Page, Hole>, Code> {
     let asked = look.asked;
     let mut rows = RowsMaker::default();
     let mut cut = None;
@@ -235,7 +249,7 @@ pub(crate) fn scan(look: Look, doubt: &Doubt) -> Result<Page, Code> {
         let mut expected = span.first;
         for PageRow { msgid, record } in page.rows {
             if msgid != expected {
-                return Err(fault(asked, &Hole(expected), doubt));
+                return Ok(Err(Hole(expected)));
             }
             let row = look.row(msgid, record).map_err(|failure| index_fault(asked, &failure, doubt))?;
             rows.add_row(msgid, &row).map_err(|failure| fault(asked, &failure, doubt))?;
@@ -246,12 +260,12 @@ pub(crate) fn scan(look: Look, doubt: &Doubt) -> Result<Page, Code> {
             break;
         }
         if expected <= span.last {
-            return Err(fault(asked, &Hole(expected), doubt));
+            return Ok(Err(Hole(expected)));
         }
     }
     let covered_to = cut.unwrap_or(look.covers);
     let (more, last_change) = (covered_to < look.head, look.last_change);
-    Ok(Page {
+    Ok(Ok(Page {
         group: asked.group,
         rows: rows.finish(),
         covered_to,
@@ -259,7 +273,7 @@ pub(crate) fn scan(look: Look, doubt: &Doubt) -> Result<Page, Code> {
         gone: look.gone,
         head: look.head,
         last_change,
-    })
+    }))
 }
 
 impl Look {

@@ -10,19 +10,20 @@ use tracing::warn;
 
 use crate::clock;
 use crate::core::command::Command;
+use crate::core::retention::{Keeping, Retention};
 use crate::core::rows::DeviceKey;
 use crate::disk::SharedDisk;
-use crate::ids::Epoch;
+use crate::ids::{Epoch, GroupId};
 use crate::server::admission::Admission;
-use crate::server::operator;
 use crate::server::presence::Presence;
 use crate::server::reader::Readers;
 use crate::server::receipts::Moved;
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Reply};
 use crate::server::view::View;
+use crate::server::{keeping, operator};
 use crate::store::log::Figures;
-use crate::wire::frame::{Extensions, StatusInfo};
+use crate::wire::frame::{Extensions, RetentionInfo, StatusInfo};
 use crate::wire::link::{InviteCode, Link, Pin};
 
 /// What all tasks of a server share.
@@ -53,6 +54,10 @@ pub(crate) struct Shared {
     pub(crate) epoch: Epoch,
     /// How large the log is.
     pub(crate) log: Arc<Mutex<Figures>>,
+    /// What groups keep that say nothing of it.
+    pub(crate) keeping: Keeping,
+    /// What the clock of retention shows, ms since 1970; zero until it was looked at.
+    pub(crate) retention_ms: AtomicU64,
     /// For the first invite's file.
     pub(crate) disk: SharedDisk,
     /// The folder of the keys.
@@ -100,6 +105,32 @@ impl Shared {
             extensions: Extensions::default(),
         }
         .with_sizes(view.engine.disk_bytes(), log.live_bytes())
+    }
+
+    /// What a group keeps, and why.
+    pub(crate) fn retention(&self, gid: GroupId) -> RetentionInfo {
+        let clock_ms = keeping::clock_ms(self);
+        let view = self.view.read();
+        let tables = &view.tables;
+        let Retention { age_ms, count, bytes, acked_ms } = tables.retention(gid, self.keeping);
+        let holder = tables.holder(gid, self.keeping, clock_ms).filter(|holder| holder.acked < tables.head(gid));
+        RetentionInfo {
+            gid,
+            own: tables.group(gid).is_some_and(|row| row.retention.is_some()),
+            age_s: age_ms.map(|ms| ms / 1_000),
+            count,
+            bytes,
+            acked_s: acked_ms.map(|ms| ms / 1_000),
+            first_kept: tables.first_kept(gid),
+            head: tables.head(gid),
+            clock_ms,
+            unseen_s: self.keeping.unseen_ms / 1_000,
+            holder_user: holder.map(|holder| holder.user),
+            holder_device: holder.map(|holder| holder.device),
+            holder_acked: holder.map_or(tables.head(gid), |holder| holder.acked),
+            holder_seen_day: holder.map_or(0, |holder| holder.seen_day),
+            extensions: Extensions::default(),
+        }
     }
 
     /// The first invite opens nothing any more: its file goes too.

@@ -2,7 +2,8 @@
 //!
 //! The ordinal of the group's content at a msgid stands in the item there. That of an author's own is found by halving:
 //! the tree `own` has one row for each of their content items, by number, with the msgid; as many reads as the number
-//! of them has binary digits, at the most. Mentions of a user are found in the same way. A row that retention has removed counts as one that lies below.
+//! of them has binary digits, at the most. Mentions
+//! of a user are found in the same way. A row that retention has removed counts as one that lies below.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::keys;
 use crate::store::overlay::Overlay;
 use crate::store::page::{self, Page, PageRequest, ReadError};
-use crate::store::records::{MentionRecord, MessageRecord, OwnRecord, message_flag};
+use crate::store::records::{MentionRecord, MessageRecord, OwnRecord, RecalledRecord, RecordError, message_flag};
 use crate::store::tree::Tree;
 use crate::wire::code::Code;
 
@@ -126,54 +127,63 @@ impl Snapshot {
     }
 
     /// Finishes a count.
-    pub(crate) fn unread(
-        &self,
-        group: GroupId,
-        user: UserId,
-        counting: &Counting,
-        first_kept: MessageId,
-    ) -> Result<u64, Failed> {
+    pub(crate) fn unread(&self, group: GroupId, user: UserId, counting: &Counting) -> Result<u64, Failed> {
         let Some(needed) = counting.needed() else { return Ok(counting.known()) };
-        let content = if needed.content { self.content(group, counting.floor, first_kept)? } else { 0 };
+        let content = if needed.content { self.content(group, counting.floor)? } else { 0 };
         let own = needed.own_of.map(|all| self.own(group, user, all, counting.floor)).transpose()?;
         Ok(counting.with(content, own.unwrap_or(0)))
     }
 
-    /// Content items of a group up to and with this one, which is kept or is the last that retention removed.
-    fn content(&self, group: GroupId, msgid: MessageId, first_kept: MessageId) -> Result<u64, Failed> {
-        if msgid == MessageId::ZERO {
-            return Ok(0);
-        }
-        if msgid >= first_kept {
-            return Ok(self.kept(group, msgid)?.content);
-        }
-        let next = self.kept(group, msgid.next())?;
-        Ok(next.content.saturating_sub(u64::from(is_content(&next))))
+    /// Content items of a group up to and with this one, which is kept, or the beginning.
+    fn content(&self, group: GroupId, msgid: MessageId) -> Result<u64, Failed> {
+        if msgid == MessageId::ZERO { Ok(0) } else { Ok(self.kept(group, msgid)?.content) }
     }
 
     /// Content items of an author in a group up to and with this msgid, of so many.
     pub(crate) fn own(&self, group: GroupId, user: UserId, all: u64, msgid: MessageId) -> Result<u64, Failed> {
-        let bad = |source| ReadError::Record { group, msgid, source };
-        up_to(all, msgid, |number| {
-            let row = self.row(Tree::Own, &keys::own(group, user, number))?;
-            Ok(row.map(|value| OwnRecord::decode(&value)).transpose().map_err(bad)?.map(|row| row.msgid))
-        })
+        up_to(all, msgid, |number| self.own_item(group, user, number))
+    }
+
+    /// The content item that an author has under this number; none where there is none.
+    pub(crate) fn own_item(&self, group: GroupId, user: UserId, number: u64) -> Result<Option<MessageId>, Failed> {
+        let row = self.row(Tree::Own, &keys::own(group, user, number))?;
+        let record = row.map(|value| OwnRecord::decode(&value)).transpose();
+        Ok(record.map_err(|source| bad(group, source))?.map(|record| record.msgid))
     }
 
     /// Finishes a count of mentions.
     pub(crate) fn mentions(&self, group: GroupId, user: UserId, of: &Mentioned) -> Result<u64, Failed> {
         let mut count = 0;
         for span in &of.spans {
-            let up_to = |msgid: MessageId| {
-                let bad = |source| ReadError::Record { group, msgid, source };
-                up_to(of.all, msgid, |number| {
-                    let row = self.row(Tree::Mentions, &keys::mention(group, user, number))?;
-                    Ok(row.map(|value| MentionRecord::decode(&value)).transpose().map_err(bad)?.map(|row| row.msgid))
-                })
-            };
+            let up_to = |msgid: MessageId| self.mentions_up_to(group, user, of.all, msgid);
             count += up_to(span.last)?.saturating_sub(up_to(span.first.previous())?);
         }
         Ok(count.saturating_sub(of.recalled))
+    }
+
+    /// Mentions of a user in a group up to and with this msgid, of so many.
+    pub(crate) fn mentions_up_to(
+        &self,
+        group: GroupId,
+        user: UserId,
+        all: u64,
+        msgid: MessageId,
+    ) -> Result<u64, Failed> {
+        up_to(all, msgid, |number| self.mention(group, user, number))
+    }
+
+    /// The item that holds the mention of a user under this number; none where there is none.
+    pub(crate) fn mention(&self, group: GroupId, user: UserId, number: u64) -> Result<Option<MessageId>, Failed> {
+        let row = self.row(Tree::Mentions, &keys::mention(group, user, number))?;
+        let record = row.map(|value| MentionRecord::decode(&value)).transpose();
+        Ok(record.map_err(|source| bad(group, source))?.map(|record| record.msgid))
+    }
+
+    /// What is kept of an item that was recalled.
+    pub(crate) fn recalled(&self, group: GroupId, msgid: MessageId) -> Result<Option<RecalledRecord>, Failed> {
+        let row = self.row(Tree::Recalled, &keys::message(group, msgid))?;
+        let record = row.map(|value| RecalledRecord::decode(&value)).transpose();
+        Ok(record.map_err(|source| ReadError::Record { group, msgid, source })?)
     }
 
     fn row(&self, tree: Tree, key: &[u8]) -> Result<Option<Bytes>, Failed> {
@@ -254,6 +264,11 @@ fn up_to(
         if msgid_of(middle)?.is_none_or(|found| found <= msgid) { low = middle } else { high = middle - 1 }
     }
     Ok(low)
+}
+
+/// A row that only counts an item cannot be understood.
+fn bad(group: GroupId, source: RecordError) -> Failed {
+    Failed::Read(ReadError::Record { group, msgid: MessageId::ZERO, source })
 }
 
 fn is_content(record: &MessageRecord) -> bool {

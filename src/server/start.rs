@@ -41,7 +41,7 @@ use crate::server::room::{Monitor, Room, Watch};
 use crate::server::view::View;
 use crate::server::watchdog::{Watchdog, Work};
 use crate::server::writer::{Open, Writer};
-use crate::server::{Shared, auth, connection, dispatch, operator, writing};
+use crate::server::{Shared, auth, connection, dispatch, keeping, operator, writing};
 use crate::store::applier::Pace;
 use crate::store::engine::Index;
 use crate::store::index::{self, SledIndex};
@@ -101,6 +101,8 @@ pub struct Server {
     index: Arc<dyn Index>,
     threads: Vec<JoinHandle<()>>,
     monitor: Monitor,
+    /// None once it was ended.
+    keeper: Option<keeping::Task>,
     /// Nothing comes, but its end once the threads have ended.
     threads_end: mpsc::Receiver<Infallible>,
 }
@@ -168,6 +170,7 @@ impl Server {
         let open = Open::start(store.log, applier, &view, &watchdog, &room, &place).map_err(ServeError::Thread)?;
         let (commands, received) = Commands::new();
         let (told, batches) = mpsc::channel(limits::BATCHES_QUEUED_MAX);
+        let keeping = config.members.keeping;
         let state = State::new(config.members);
         let writer = Writer::new(state, open, place, Arc::clone(&view), room, Arc::clone(&watchdog));
         let writer_log = writer.figures();
@@ -195,12 +198,15 @@ impl Server {
             advertise,
             epoch: store.epoch,
             log: writer_log,
+            keeping,
+            retention_ms: AtomicU64::new(0),
             disk,
             certs: config.certs,
             started: clock::monotonic(),
             sessions: AtomicU64::new(1),
         });
         let dispatcher = Some(tokio::spawn(dispatch::run(Arc::clone(&shared), batches)));
+        let keeper = keeping::Task::start(&shared);
         let accepting = tokio::spawn(accept(Arc::clone(&shared), endpoint.clone()));
         let mut server = Server {
             shared,
@@ -214,6 +220,7 @@ impl Server {
             threads,
             threads_end,
             monitor,
+            keeper: Some(keeper),
         };
         match first_invite(&server.shared).await {
             Ok(made) => server.first_invite = made,
@@ -279,6 +286,9 @@ impl Server {
         tokio::time::sleep(if self.shared.registry.all().is_empty() { Duration::ZERO } else { DRAIN_TIME }).await;
         self.say_goodbye(GOODBYE_TIME).await;
         self.shared.readers.close();
+        if let Some(keeper) = self.keeper.take() {
+            keeper.finish(ABANDON_TIME).await;
+        }
         tokio::select! {
             biased;
             _ = self.threads_end.recv() => {

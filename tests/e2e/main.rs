@@ -35,6 +35,7 @@ mod raw;
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at any time")]
 mod relay;
 mod replay;
+mod retention;
 mod said;
 mod sends;
 mod shell;

@@ -37,6 +37,8 @@ const TABLE: &[(Verb, Row, Row, Row)] = &[
     (Verb::MuteOwner, /*     */ "gfbaaammD", "gfbaaammD", "a"),
     (Verb::LiftBan, /*       */ "gfba++mmD", "gfba++mmD", "a"),
     (Verb::ListMembers, /*   */ "gfb++++++", "gfb++++++", "a"),
+    (Verb::SetRetention, /*  */ "gfbaa+mmD", "gfbaa+mmD", "a"),
+    (Verb::ShowRetention, /* */ "gfb++++++", "gfb++++++", "a"),
     (Verb::Subscribe, /*     */ "+++++++++", "+++++++++", "a"),
     (Verb::ListGroups, /*    */ "+++++++++", "+++++++++", "a"),
     (Verb::ListConversations, /*  */ "+++++++++", "+++++++++", "a"),

@@ -2,9 +2,9 @@
 //!
 //! For each group it keeps `handed`: the last msgid covered on this connection. It starts at the durable cursor, is never
 //! below it, and moves by what was written without a hole. Whatever continues it is pushed, as far as the credit
-//! reaches; of anything else only the head is told, and the client pulls. It holds no items and reads nothing: it is
-//! told what was committed and written, and sees the committed view through [`Sight`] at each call. Clock and round
-//! trip come from outside.
+//! reaches; of anything else, and behind what retention has removed, only the head is told, and the client pulls. It
+//! holds no items and reads nothing: it is told what was committed and written, and sees the committed view through
+//! [`Sight`] at each call. Clock and round trip come from outside.
 //!
 //! The shell calls one method for each thing that happens, carries out the [`Effect`]s in their order, and writes
 //! [`Listener::take_heads`] whenever the push stream has room.
@@ -33,6 +33,8 @@ pub trait Sight {
     fn head(&self, group: GroupId) -> MessageId;
     /// The first run of visible items above a msgid, as far as they are durable and were not removed.
     fn next_span(&self, group: GroupId, after: MessageId) -> Option<Span>;
+    /// Whether retention has removed something above a msgid that would be visible.
+    fn is_gone(&self, group: GroupId, after: MessageId) -> bool;
     /// Visits every group that the user may know of.
     fn groups(&self, visit: &mut dyn FnMut(GroupId));
 }
@@ -205,7 +207,7 @@ impl Listener {
         if !is_wanted || state.pages > 0 {
             return;
         }
-        if before != fetched.after {
+        if before != fetched.after || sight.is_gone(group, before) {
             self.catch_up(group, sight, effects);
             return;
         }
@@ -314,6 +316,9 @@ impl Listener {
     ) {
         let Some(mut handed) = self.state(group, sight).map(|state| state.handed) else { return };
         let Some(last) = items.last() else { return };
+        if sight.is_gone(group, handed) {
+            return self.fall_behind(group, sight);
+        }
         let mut complete = true;
         while let Some(span) = sight.next_span(group, handed) {
             if span.first > last.msgid {
@@ -375,7 +380,8 @@ impl Listener {
         }
     }
 
-    /// Fetches a small gap where there is credit for it beside the fetches under way, else tells the head.
+    /// Fetches a small gap where there is credit for it beside the fetches under way, else tells the head. What retention
+    /// has removed of the gap is named by a page, never passed over.
     fn catch_up(&mut self, group: GroupId, sight: &impl Sight, effects: &mut Vec<Effect>) {
         self.fall_behind(group, sight);
         if !self.behind.contains(&group) || !self.may_fetch() {
@@ -384,6 +390,9 @@ impl Listener {
         let most = self.credit.left();
         let Some(state) = self.state(group, sight) else { return };
         let gap = sight.head(group).value().saturating_sub(state.handed.value());
+        if sight.is_gone(group, state.handed) {
+            return;
+        }
         if state.pages == 0 && state.fetching == 0 && gap <= NEAR_HEAD_ITEMS {
             state.fetching = u32::try_from(gap).unwrap_or(u32::MAX).max(1);
             let (after, fetching) = (state.handed, state.fetching);

@@ -70,6 +70,11 @@ impl Decision<'_> {
             Command::MarkRead { device, group, msgid, version } => self.mark_read(device, group, msgid, version),
             Command::MarkUnread { device, group, msgid, version } => self.mark_unread(device, group, msgid, version),
             Command::Skip { device, group, to } => self.skip(device, group, to),
+            Command::SetRetention { by, group, policy } => self.set_retention(by, group, policy),
+            Command::Retain(retain) => self.retain(&retain),
+            Command::Trim(trim) => self.trim(trim),
+            Command::KeepClock { clock_ms } => self.keep_clock(clock_ms),
+            Command::Seen { device, day } => self.seen(device, day),
         };
         decided.unwrap_or_else(Answer::Refused)
     }

@@ -35,9 +35,7 @@ impl Decision<'_> {
     ) {
         let created = ItemContent::Created { name: name.clone(), policy };
         let msgid = self.add_item(group, author, Tag::NONE, created);
-        let (first_kept, head_mark, created_ms) = (msgid, msgid, self.now_ms);
-        let row = GroupRow { name, policy, first_kept, head_mark, content_mark: 0, created_ms, topic: String::new() };
-        self.put(Write::Group(group, row));
+        self.put(Write::Group(group, GroupRow::begun(name, policy, msgid, self.now_ms)));
         for user in users.iter().copied() {
             let stay = Interval { joined: msgid, left: None, policy, content_before: 0, content_until: 0 };
             self.put(Write::Member(group, user, MemberRow::present(role, vec![stay])));
@@ -89,7 +87,8 @@ impl Decision<'_> {
         Ok(Answer::Done(Some(msgid)))
     }
 
-    fn put_group(&mut self, group: GroupId, row: GroupRow) {
+    /// Puts the row of a group with its marks as they are now.
+    pub(super) fn put_group(&mut self, group: GroupId, row: GroupRow) {
         let marks = self.marks(group);
         self.put(Write::Group(group, GroupRow { head_mark: marks.head, content_mark: marks.content, ..row }));
     }

@@ -220,6 +220,7 @@ impl Decision<'_> {
         let device = DeviceId::new(last.saturating_add(1));
         self.put(Write::Meta(Meta::LastDevice, u64::from(device.value())));
         let row = DeviceRow {
+            seen_day: 0,
             user,
             key: seed.key,
             name: seed.name,

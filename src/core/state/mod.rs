@@ -15,6 +15,7 @@ mod devices;
 mod direct;
 mod groups;
 mod invites;
+mod keeping;
 mod members;
 mod pending;
 mod rates;

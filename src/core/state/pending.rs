@@ -69,7 +69,14 @@ impl Pending {
             Write::Item(item) | Write::Changed(item) => {
                 self.items.insert((item.group, item.msgid), item.clone());
             }
-            Write::Recalled(..) | Write::Mention(..) | Write::SendWindow(..) | Write::Meta(..) => {}
+            Write::ItemGone(..)
+            | Write::OwnGone(..)
+            | Write::RecalledGone(..)
+            | Write::MentionGone(..)
+            | Write::Recalled(..)
+            | Write::Mention(..)
+            | Write::SendWindow(..)
+            | Write::Meta(..) => {}
         }
         self.rows.apply(std::slice::from_ref(write));
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::core::authorise::Rights;
 use crate::core::command::Refusal;
+use crate::core::retention::Keeping;
 use crate::ids::UserId;
 
 /// So much in this time, at once or spread over it.
@@ -48,6 +49,8 @@ pub struct Settings {
     pub edit_ms: u64,
     /// For how long its author may recall an item, in ms; zero: for ever.
     pub recall_ms: u64,
+    /// What groups keep.
+    pub keeping: Keeping,
 }
 
 impl Default for Settings {
@@ -61,6 +64,7 @@ impl Default for Settings {
             rights: Rights::default(),
             edit_ms: 7 * 24 * 3600 * 1_000,
             recall_ms: 0,
+            keeping: Keeping::default(),
         }
     }
 }

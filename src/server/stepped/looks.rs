@@ -93,6 +93,7 @@ impl Node {
                 after: seen.covered_to,
                 items: limits::PAGE_ITEMS_MAX,
                 bytes: limits::PAGE_BYTES_MAX,
+                gone_alone: false,
             };
             let page = reader::read(&self.shared.view, asked, &doubt)?;
             let msgids = page.rows.offered().iter().map(|offered| offered.msgid);

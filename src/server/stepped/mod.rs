@@ -158,6 +158,7 @@ impl Node {
         let view = Arc::new(View::new(tables, store.engine, store.durable));
         let open = Open::start(store.log, applier, &view, &watchdog, &room, &place).map_err(ServeError::Thread)?;
         let (commands, received) = Commands::new();
+        let keeping = members.keeping;
         let state = State::new(members);
         let writer = Writer::new(state, open, place, Arc::clone(&view), room, Arc::clone(&watchdog));
         let writer_log = writer.figures();
@@ -175,6 +176,8 @@ impl Node {
             advertise: "localhost:4433".to_owned(),
             epoch: store.epoch,
             log: writer_log,
+            keeping,
+            retention_ms: AtomicU64::new(0),
             disk,
             certs: PathBuf::from("/certs"),
             started: clock::monotonic(),

@@ -256,7 +256,7 @@ impl Node {
         match self.readings.get_mut(place) {
             Some(Reading::Page { look, .. }) => {
                 let Some(look) = look.take() else { return };
-                let page = reader::scan(look, &self.watchdog.doubt);
+                let page = reader::scan(look, &self.shared.view, &self.watchdog.doubt);
                 self.deliver(place, page);
             }
             Some(Reading::Item { conn, stream, look, .. }) => {

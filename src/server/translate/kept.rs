@@ -15,14 +15,14 @@ use crate::core::rows::{
 use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
 use crate::limits;
 use crate::server::rows::{Rows, RowsMaker};
-use crate::server::translate::wire;
+use crate::server::translate::{retention, wire};
 use crate::store::engine::Op;
 use crate::store::keys::{self, KeyError};
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, HandleRecord, IntervalRecord, InviteRecord, KeyRecord,
     MemberRecord, MembershipRecord, MentionRecord, MessageRecord, MetaRecord, OwnRecord, RecalledRecord, RecordError,
-    SendRecord, SendWindowRecord, UserRecord, cursor_extension, group_extension, member_extension, message_extension,
-    message_flag, opens, recalled_extension, user_extension, user_state,
+    SendRecord, SendWindowRecord, UserRecord, cursor_extension, device_extension, group_extension, member_extension,
+    message_extension, message_flag, opens, recalled_extension, user_extension, user_state,
 };
 use crate::store::tree::Tree;
 use crate::wire::WireError;
@@ -85,6 +85,10 @@ pub(crate) fn weight(write: &Write) -> usize {
         | Write::Device(..)
         | Write::Invite(..)
         | Write::InviteGone(_)
+        | Write::ItemGone(..)
+        | Write::OwnGone(..)
+        | Write::RecalledGone(..)
+        | Write::MentionGone(..)
         | Write::Send(..)
         | Write::SendGone(..)
         | Write::SendWindow(..)
@@ -160,6 +164,12 @@ impl Making {
                 let record = MentionRecord { msgid: *msgid, extensions: Extensions::default() };
                 self.put(Tree::Mentions, keys::mention(*group, *user, *number), record.encode());
             }
+            Write::ItemGone(group, msgid) => self.remove(Tree::Messages, keys::message(*group, *msgid)),
+            Write::OwnGone(group, author, number) => self.remove(Tree::Own, keys::own(*group, *author, *number)),
+            Write::RecalledGone(group, msgid, _) => self.remove(Tree::Recalled, keys::message(*group, *msgid)),
+            Write::MentionGone(group, user, number) => {
+                self.remove(Tree::Mentions, keys::mention(*group, *user, *number));
+            }
             Write::Send(device, seq, row) => {
                 self.put(Tree::Sends, keys::send(*device, *seq), send_record(row).encode());
             }
@@ -204,7 +214,7 @@ impl Making {
             enrolled_ms: row.enrolled_ms,
             revoked_ms: row.revoked_ms,
             invite: row.invite.0,
-            extensions: extensions.clone(),
+            extensions: Extensions::default().with_number(device_extension::SEEN_DAY, u64::from(row.seen_day)),
         };
         self.put(Tree::Devices, keys::device(device), record.encode());
         self.put(Tree::Keys, keys::digest(&row.key.0), KeyRecord { device, extensions }.encode());
@@ -273,11 +283,13 @@ pub(super) const fn meta_name(meta: Meta) -> &'static str {
         Meta::LastUser => "last-user",
         Meta::LastDevice => "last-device",
         Meta::OperatorExisted => "operator-existed",
+        Meta::RetentionClock => "retention-clock",
     }
 }
 
 fn group_record(row: &GroupRow, lsn: Lsn) -> GroupRecord {
     let topic = (!row.topic.is_empty()).then(|| (group_extension::TOPIC, Bytes::from(row.topic.clone())));
+    let policy = row.retention.as_ref().map(|policy| (group_extension::RETENTION, retention::bytes(policy)));
     GroupRecord {
         name: row.name.clone(),
         policy: wire::policy(row.policy),
@@ -285,7 +297,9 @@ fn group_record(row: &GroupRow, lsn: Lsn) -> GroupRecord {
         head_mark: row.head_mark,
         content_mark: row.content_mark,
         created_ms: row.created_ms,
-        extensions: Extensions(topic.into_iter().collect()).with_number(group_extension::LSN, lsn.value()),
+        extensions: Extensions(topic.into_iter().chain(policy).collect())
+            .with_number(group_extension::CONTENT_GONE, row.content_gone)
+            .with_number(group_extension::LSN, lsn.value()),
     }
 }
 

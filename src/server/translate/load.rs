@@ -15,13 +15,14 @@ use crate::core::tables::Tables;
 use crate::ids::{ClientSeq, GroupId, Lsn, MessageId, UserId};
 use crate::proof::{self, Wrong};
 use crate::server::translate::kept::{KeptError, meta_name};
-use crate::server::translate::sent;
+use crate::server::translate::{retention, sent};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::keys;
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, IntervalRecord, InviteRecord, MemberRecord, MentionRecord,
     MessageRecord, MetaRecord, OwnRecord, RecalledRecord, SendRecord, SendWindowRecord, UserRecord, cursor_extension,
-    group_extension, member_extension, message_extension, opens, recalled_extension, user_extension, user_state,
+    device_extension, group_extension, member_extension, message_extension, opens, recalled_extension, user_extension,
+    user_state,
 };
 use crate::store::tree::Tree;
 use crate::wire::item::{
@@ -108,8 +109,8 @@ pub(crate) fn load(engine: &dyn Engine) -> Result<Tables, LoadError> {
         }
         for user in users {
             load_end_of_stay(engine, &mut tables, group, user)?;
-            if let Some(item) = last_own(engine, group, user)? {
-                tables.load(Write::Item(item));
+            if let Some((number, msgid)) = last_own(engine, group, user, tables.first_kept(group))? {
+                tables.load_own(group, user, number, msgid);
             }
         }
     }
@@ -192,18 +193,28 @@ fn last_mentions(engine: &dyn Engine, tables: &mut Tables) -> Result<(), LoadErr
     Ok(())
 }
 
-fn last_own(engine: &dyn Engine, group: GroupId, user: UserId) -> Result<Option<ItemRow>, LoadError> {
+/// The last content item of a user by number and msgid; it may be gone, where it is below the first kept one.
+fn last_own(
+    engine: &dyn Engine,
+    group: GroupId,
+    user: UserId,
+    first_kept: MessageId,
+) -> Result<Option<(u64, MessageId)>, LoadError> {
     let Some((key, value)) = engine.last_at_or_below(Tree::Own, &keys::own(group, user, u64::MAX))? else {
         return Ok(None);
     };
-    let (found, author, _) = keys::parse_own(&key).map_err(KeptError::from)?;
+    let (found, author, number) = keys::parse_own(&key).map_err(KeptError::from)?;
     if (found, author) != (group, user) {
         return Ok(None);
     }
     let own = OwnRecord::decode(&value).map_err(KeptError::from)?;
     let item = engine.get(Tree::Messages, &keys::message(group, own.msgid))?;
-    let Some(item) = item else { return Err(KeptError::Unknown("item among those of its author").into()) };
-    Ok(Some(item_row(group, own.msgid, &item)?))
+    match item {
+        Some(item) => drop(item_row(group, own.msgid, &item)?),
+        None if own.msgid < first_kept => {}
+        None => return Err(KeptError::Unknown("item among those of its author").into()),
+    }
+    Ok(Some((number, own.msgid)))
 }
 
 /// What a row of a tree says; none where it only serves to find others.
@@ -225,7 +236,7 @@ pub(super) fn write(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option<Writ
             Write::Cursor(group, user, device, CursorRow { msgid, content, own, version })
         }
         Tree::Users => Write::User(keys::parse_user(key)?, user_row(&UserRecord::decode(value)?)?),
-        Tree::Devices => Write::Device(keys::parse_device(key)?, device_row(DeviceRecord::decode(value)?)),
+        Tree::Devices => Write::Device(keys::parse_device(key)?, device_row(DeviceRecord::decode(value)?)?),
         Tree::Invites => Write::Invite(CodeHash(keys::parse_digest(key)?), invite_row(InviteRecord::decode(value)?)?),
         Tree::Sends => {
             let (device, seq) = keys::parse_send(key)?;
@@ -239,7 +250,8 @@ pub(super) fn write(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option<Writ
         }
         Tree::Meta => {
             let name = keys::parse_name(key)?;
-            let known = [Meta::LastGroup, Meta::LastUser, Meta::LastDevice, Meta::OperatorExisted];
+            let known =
+                [Meta::LastGroup, Meta::LastUser, Meta::LastDevice, Meta::OperatorExisted, Meta::RetentionClock];
             let meta = known.into_iter().find(|meta| meta_name(*meta) == name);
             Write::Meta(meta.ok_or(KeptError::Unknown("counter"))?, MetaRecord::decode(value)?.value)
         }
@@ -289,6 +301,12 @@ fn switches(extensions: &Extensions) -> Result<Switches, KeptError> {
 fn group_row(record: GroupRecord) -> Result<GroupRow, KeptError> {
     Ok(GroupRow {
         topic: record.extensions.find(group_extension::TOPIC).map_or(Ok(String::new()), |bytes| text(bytes))?,
+        retention: record
+            .extensions
+            .find(group_extension::RETENTION)
+            .map(|bytes| retention::policy(bytes))
+            .transpose()?,
+        content_gone: record.extensions.number(group_extension::CONTENT_GONE)?,
         name: record.name,
         policy: policy(record.policy)?,
         first_kept: record.first_kept,
@@ -347,15 +365,17 @@ fn user_state(bytes: &[u8]) -> Result<UserState, KeptError> {
     }
 }
 
-fn device_row(record: DeviceRecord) -> DeviceRow {
-    DeviceRow {
+fn device_row(record: DeviceRecord) -> Result<DeviceRow, KeptError> {
+    let seen_day = record.extensions.number(device_extension::SEEN_DAY)?;
+    Ok(DeviceRow {
         user: record.user,
         key: DeviceKey(record.key),
         name: record.name,
         enrolled_ms: record.enrolled_ms,
         revoked_ms: record.revoked_ms,
         invite: CodeHash(record.invite),
-    }
+        seen_day: u32::try_from(seen_day).map_err(|_| KeptError::Unknown("day"))?,
+    })
 }
 
 fn invite_row(record: InviteRecord) -> Result<InviteRow, KeptError> {
@@ -368,7 +388,8 @@ fn invite_row(record: InviteRecord) -> Result<InviteRow, KeptError> {
     Ok(InviteRow { opens, by: record.by, expires_ms: record.expires_ms, used: record.used })
 }
 
-fn recalled_row(record: &RecalledRecord) -> Result<RecalledRow, KeptError> {
+/// What is kept of an item that was recalled.
+pub(crate) fn recalled_row(record: &RecalledRecord) -> Result<RecalledRow, KeptError> {
     let mentioned = record.extensions.find(recalled_extension::MENTIONED);
     let (mentions, rest) = mentioned.map_or((&[][..], &[][..]), |bytes| bytes.as_chunks::<4>());
     if !record.content || !rest.is_empty() {

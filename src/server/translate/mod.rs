@@ -5,6 +5,7 @@ pub mod fuzzed;
 mod kept;
 mod load;
 mod meaning;
+mod retention;
 mod sent;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,7 @@ mod wire;
 pub use kept::KeptError;
 pub(crate) use kept::{kept, weight};
 pub use load::LoadError;
-pub(crate) use load::{item_row, load, policy, role_of};
+pub(crate) use load::{item_row, load, policy, recalled_row, role_of};
 pub(crate) use meaning::understand;
 pub(crate) use sent::sendable;
 pub(crate) use wire::{answer, code, error, name_extension, policy as policy_number, retry_after_ms, role, user};

@@ -19,6 +19,7 @@ use crate::store::faulty::{Fault, FaultyIndex};
 use crate::store::index::{self, SledIndex};
 use crate::store::memory::MemoryIndex;
 
+mod keeping;
 mod room;
 mod said;
 mod threads;
@@ -257,7 +258,7 @@ fn a_page_holds_what_is_published_whether_it_is_applied_or_not() {
         world.ask(send(device, seq, group));
     }
     let user = world.view.read().tables.device(device).unwrap().user;
-    let asked = |after, items, bytes| PageAsked { user, group, after, items, bytes };
+    let asked = |after, items, bytes| PageAsked { user, group, after, items, bytes, gone_alone: false };
     let whole = read(&world, asked(MessageId::ZERO, 100, 1 << 20)).unwrap();
     assert_eq!(whole.rows.offered().len(), 11);
     assert_eq!((whole.covered_to.value(), whole.more), (11, false));
@@ -318,7 +319,7 @@ fn after_a_failed_sync_the_index_stays_open_and_gets_each_frame_once() {
     world.ask(send(device, 2, group));
     world.ask(send(device, 3, group));
     let user = world.view.read().tables.device(device).unwrap().user;
-    let asked = PageAsked { user, group, after: MessageId::ZERO, items: 100, bytes: 1 << 20 };
+    let asked = PageAsked { user, group, after: MessageId::ZERO, items: 100, bytes: 1 << 20, gone_alone: false };
     assert_eq!(read(&world, asked).unwrap().rows.offered().len(), 4);
     assert_eq!(index.begun(), 1);
     assert!(Arc::ptr_eq(&(index.engine() as Arc<dyn Engine>), &world.view.read().engine));

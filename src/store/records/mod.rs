@@ -128,6 +128,10 @@ pub mod role {
 pub mod group_extension {
     /// What the group is about, UTF-8; absent: nothing.
     pub const TOPIC: u16 = 1;
+    /// What the group keeps of its items; absent: what the server says.
+    pub const RETENTION: u16 = 2;
+    /// Content items below the first kept one.
+    pub const CONTENT_GONE: u16 = 3;
     /// The frame of the log that wrote it.
     pub const LSN: u16 = 4;
 }
@@ -138,6 +142,12 @@ pub mod member_extension {
     pub const MUTED: u16 = 1;
     /// The former member is banned.
     pub const BANNED: u16 = 2;
+}
+
+/// Extensions of [`DeviceRecord`].
+pub mod device_extension {
+    /// The last day on which the device was there, in days since 1970.
+    pub const SEEN_DAY: u16 = 1;
 }
 
 /// Extensions of [`UserRecord`].

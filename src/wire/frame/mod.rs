@@ -71,6 +71,7 @@ mod control;
 mod people;
 mod push;
 mod reading;
+mod retention;
 mod session;
 mod talk;
 
@@ -78,11 +79,13 @@ pub use control::*;
 pub use people::*;
 pub use push::*;
 pub use reading::*;
+pub use retention::*;
 pub use session::*;
 pub use talk::*;
 
 /// Number and name of the frames of each file.
-const FILES: [&[(u16, &str)]; 6] = [session::ALL, control::ALL, reading::ALL, push::ALL, people::ALL, talk::ALL];
+const FILES: [&[(u16, &str)]; 7] =
+    [session::ALL, control::ALL, reading::ALL, push::ALL, people::ALL, retention::ALL, talk::ALL];
 
 /// Number and name of every frame, by number: for tests, logs and documentation.
 #[must_use]
@@ -95,8 +98,16 @@ pub fn all() -> Vec<(u16, &'static str)> {
 /// The names of each frame's fields, in the same order.
 #[cfg(test)]
 pub(crate) fn fields() -> Vec<(u16, &'static [&'static str])> {
-    let mut all =
-        [session::FIELDS, control::FIELDS, reading::FIELDS, push::FIELDS, people::FIELDS, talk::FIELDS].concat();
+    let mut all = [
+        session::FIELDS,
+        control::FIELDS,
+        reading::FIELDS,
+        push::FIELDS,
+        people::FIELDS,
+        retention::FIELDS,
+        talk::FIELDS,
+    ]
+    .concat();
     all.sort_unstable();
     all
 }
@@ -104,6 +115,7 @@ pub(crate) fn fields() -> Vec<(u16, &'static [&'static str])> {
 /// Decodes a frame of whatever type and encodes it again; none where the type is unknown.
 #[cfg(any(test, feature = "proof"))]
 pub(crate) fn again(raw: &crate::wire::codec::RawFrame) -> Option<Result<bytes::Bytes, crate::wire::WireError>> {
-    let files = [session::again, control::again, reading::again, push::again, people::again, talk::again];
+    let files =
+        [session::again, control::again, reading::again, push::again, people::again, retention::again, talk::again];
     files.into_iter().find_map(|again| again(raw))
 }

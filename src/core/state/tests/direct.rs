@@ -153,15 +153,7 @@ fn nobody_joins_leaves_or_rules_a_direct_chat() {
 fn a_chat_begins_only_where_the_tables_have_room_for_both() {
     let (mut world, anna, bob, group) = pair();
     let notebook = GroupId::direct(world.user_of(anna), world.user_of(anna));
-    let row = |policy| GroupRow {
-        name: String::new(),
-        policy,
-        first_kept: m(1),
-        head_mark: m(1),
-        content_mark: 0,
-        created_ms: 0,
-        topic: String::new(),
-    };
+    let row = |policy| GroupRow::begun(String::new(), policy, m(1), 0);
     for number in 1..GROUPS_MAX as u64 {
         world.tables.load(Write::Group(GroupId::new(number), row(Policy::FromJoin)));
     }

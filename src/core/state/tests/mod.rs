@@ -4,6 +4,7 @@ mod batches;
 mod cursors;
 mod direct;
 mod groups;
+mod keeping;
 mod model;
 mod people;
 mod roles;

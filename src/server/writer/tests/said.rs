@@ -19,7 +19,7 @@ const FIRST: MessageId = MessageId::new(2);
 
 impl World {
     /// Another user, in the group.
-    fn join(&mut self, by: DeviceId, group: GroupId, name: &str, byte: u8) -> DeviceId {
+    pub(super) fn join(&mut self, by: DeviceId, group: GroupId, name: &str, byte: u8) -> DeviceId {
         let (code, handle) = (CodeHash([byte; 32]), Handle::parse(name).unwrap());
         let invite =
             Command::Invite { by: Actor::Operator, handle: handle.clone(), group: None, code, expires_ms: NOW + 1_000 };
@@ -30,12 +30,12 @@ impl World {
         device
     }
 
-    fn user(&self, device: DeviceId) -> UserId {
+    pub(super) fn user(&self, device: DeviceId) -> UserId {
         self.view.read().tables.device(device).unwrap().user
     }
 
     /// Reads what a command wants, as a reader thread does.
-    fn attached(&self, mut command: Command) -> Command {
+    pub(super) fn attached(&self, mut command: Command) -> Command {
         let wanted = command.wanted().unwrap();
         let attached = attaching::scan(&attaching::look(&self.view, wanted), &self.writer.watchdog.doubt).unwrap();
         command.attach(attached);
@@ -55,8 +55,12 @@ impl World {
         segments.flat_map(read).collect()
     }
 
-    fn page(&self, group: GroupId, user: UserId) -> Vec<(u64, Row, Item)> {
-        let page = read(self, PageAsked { user, group, after: MessageId::ZERO, items: 500, bytes: 1 << 20 }).unwrap();
+    pub(super) fn page(&self, group: GroupId, user: UserId) -> Vec<(u64, Row, Item)> {
+        let page = read(
+            self,
+            PageAsked { user, group, after: MessageId::ZERO, items: 500, bytes: 1 << 20, gone_alone: false },
+        )
+        .unwrap();
         shown(page.rows.between(MessageId::ZERO, MessageId::MAX))
     }
 
@@ -84,7 +88,7 @@ fn shown(rows: bytes::Bytes) -> Vec<(u64, Row, Item)> {
 }
 
 /// A send that does this, its number and text, with nothing attached.
-fn acts(device: DeviceId, seq: u64, group: GroupId, act: Act, text: &str) -> Command {
+pub(super) fn acts(device: DeviceId, seq: u64, group: GroupId, act: Act, text: &str) -> Command {
     let Command::Send(mut command) = send(device, seq, group) else { unreachable!() };
     let number = match act {
         Act::Says => kind::TEXT,

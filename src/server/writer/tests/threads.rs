@@ -180,6 +180,7 @@ fn heads_have_their_rows() {
             after: MessageId::ZERO,
             items: 100,
             bytes: limits::PAGE_BYTES_MAX,
+            gone_alone: false,
         };
         let page = reader::read(view, asked, &watchdog.doubt).unwrap();
         assert!(page.head >= head && page.covered_to == page.head);
@@ -264,7 +265,14 @@ fn who_was_removed_looks() {
     let enrol = Command::Enrol { code, key: DeviceKey([4; 32]), handle: None, device_name: "phone".to_owned() };
     begun.world.ask(enrol);
     let reader = begun.look("reader", move |view| {
-        let asked = PageAsked { user: UserId::new(2), group, after: MessageId::ZERO, items: 100, bytes: 1 << 20 };
+        let asked = PageAsked {
+            user: UserId::new(2),
+            group,
+            after: MessageId::ZERO,
+            items: 100,
+            bytes: 1 << 20,
+            gone_alone: false,
+        };
         let page = reader::read(view, asked, &watchdog.doubt).unwrap();
         let msgids = page.rows.offered().iter().map(|offered| offered.msgid.value());
         // From the join to the item that ended the stay.

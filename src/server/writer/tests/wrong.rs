@@ -27,7 +27,7 @@ fn lose(index: &FaultyIndex, group: GroupId, msgid: u64) {
 
 fn all(group: GroupId) -> PageAsked {
     let user = crate::ids::UserId::new(1);
-    PageAsked { user, group, after: MessageId::ZERO, items: 100, bytes: 1 << 20 }
+    PageAsked { user, group, after: MessageId::ZERO, items: 100, bytes: 1 << 20, gone_alone: false }
 }
 
 #[test]

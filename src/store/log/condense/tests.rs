@@ -422,6 +422,7 @@ fn an_operation_that_is_unknown_in_a_condensed_segment_is_named_and_the_segment_
 /// What a segment leaves behind of which every row is dead.
 const EMPTY_BYTES: u64 = SEGMENT_HEAD_BYTES as u64 + 20;
 
+/// Scenario 28: however long rows are overwritten and removed, the log stays within a quarter of what is live in it.
 #[test]
 fn a_log_levels_off_at_what_is_live() {
     let mut scene = Scene::of(4_096);

@@ -64,10 +64,10 @@ impl Rows<'_, '_> {
 
     fn one_item(&mut self, reading: &mut Reading, msgid: MessageId, record: &MessageRecord, meaning: Meaning) {
         let group = reading.group;
-        let (first_kept, head_mark, content_mark) = self
-            .groups
-            .get(&group)
-            .map_or((MessageId::new(1), MessageId::ZERO, 0), |row| (row.first_kept, row.head_mark, row.content_mark));
+        let row =
+            self.groups.get(&group).map(|row| (row.first_kept, row.content_gone, row.head_mark, row.content_mark));
+        let (first_kept, content_gone, head_mark, content_mark) =
+            row.unwrap_or((MessageId::new(1), Some(0), MessageId::ZERO, 0));
         // What lies below first kept may be gone or not yet.
         if msgid < first_kept {
             return;
@@ -79,7 +79,7 @@ impl Rows<'_, '_> {
         }
         reading.last = msgid;
         let is_content = record.flags & message_flag::CONTENT != 0;
-        let before = if msgid == MessageId::new(1) { Some(0) } else { reading.content };
+        let before = if msgid == first_kept { content_gone } else { reading.content };
         if let Some(before) = before.filter(|before| before + u64::from(is_content) != record.content) {
             let what = format!("{group} {msgid}: its content ordinal is {} behind {before}", record.content);
             self.report.rows(what);
@@ -155,6 +155,9 @@ impl Rows<'_, '_> {
             self.report
                 .rows(format!("{group}: its row says that {first_kept} is the first kept item, the head is {head}"));
             return;
+        }
+        if first_kept > head && self.groups.get(&group).is_some_and(|row| row.content_gone != Some(row.content)) {
+            self.report.rows(format!("{group}: nothing is kept, but its row does not say that all content is gone"));
         }
         let expected = reading.last.next().max(first_kept);
         if expected <= head_mark {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::store::engine::EngineError;
-use crate::store::records::{GroupRecord, MessageRecord};
+use crate::store::records::{GroupRecord, MessageRecord, group_extension};
 use crate::store::tree::Tree;
 use crate::store::verify::row::{self, Meaning, Understand};
 use crate::store::verify::said::Report;
@@ -40,6 +40,8 @@ struct Device {
 /// What is kept of a group.
 struct Group {
     first_kept: MessageId,
+    /// Content items below it; none where that can't be read.
+    content_gone: Option<u64>,
     head_mark: MessageId,
     content_mark: u64,
     head: MessageId,
@@ -152,6 +154,7 @@ impl<'a, 'r> Rows<'a, 'r> {
                 group,
                 Group {
                     first_kept: record.first_kept,
+                    content_gone: record.extensions.number(group_extension::CONTENT_GONE).ok(),
                     head_mark: record.head_mark,
                     content_mark: record.content_mark,
                     head: MessageId::ZERO,

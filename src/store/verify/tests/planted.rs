@@ -32,7 +32,7 @@ fn a_history_that_goes_on_is_clean() {
         [""; 0]
     );
     let trimmed = [
-        vec![group(6, 6, 3)],
+        vec![group_without(6, 6, 3, 3)],
         vec![gone(Tree::Messages, keys::message(G, m(3))), gone(Tree::Own, keys::own(G, ADA, 1))],
     ];
     for count in 1..=2 {
@@ -40,6 +40,19 @@ fn a_history_that_goes_on_is_clean() {
         append(&disk, &trimmed[..count]);
         check(&disk).clean();
     }
+}
+
+/// Of a group that was trimmed, wholly or not, what is left follows from what its row says is gone.
+#[test]
+fn what_is_kept_goes_on_from_what_the_row_says_is_gone() {
+    assert_eq!(found(vec![group_without(4, 6, 3, 1)]), [""; 0]);
+    assert_eq!(found(vec![group_without(4, 6, 3, 2)]), ["g1 m4: its content ordinal is 2 behind 2"]);
+    assert_eq!(found(vec![group(4, 6, 3)]), ["g1 m4: its content ordinal is 2 behind 0"]);
+    assert_eq!(found(vec![group_without(7, 6, 3, 3)]), [""; 0]);
+    let all = "g1: nothing is kept, but its row does not say that all content is gone";
+    assert_eq!(found(vec![group_without(7, 6, 3, 2)]), [all]);
+    let missing = vec![group_without(4, 6, 3, 1), gone(Tree::Messages, keys::message(G, m(4)))];
+    assert!(found(missing).contains(&"g1: m4 is missing below m5".to_owned()));
 }
 
 #[test]

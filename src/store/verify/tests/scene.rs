@@ -4,8 +4,8 @@ use super::*;
 use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, HandleRecord, IntervalRecord, InviteRecord, KeyRecord,
-    MemberRecord, MembershipRecord, MetaRecord, OwnRecord, SendRecord, SendWindowRecord, UserRecord, message_flag,
-    opens, policy, role, user_extension,
+    MemberRecord, MembershipRecord, MetaRecord, OwnRecord, SendRecord, SendWindowRecord, UserRecord, group_extension,
+    message_flag, opens, policy, role, user_extension,
 };
 
 pub(super) const G: GroupId = GroupId::new(1);
@@ -112,6 +112,11 @@ pub(super) fn invite(code: u8, record: &InviteRecord) -> Op {
 }
 
 pub(super) fn group(first_kept: u64, head_mark: u64, content_mark: u64) -> Op {
+    group_without(first_kept, head_mark, content_mark, 0)
+}
+
+/// The same of which so many content items are gone.
+pub(super) fn group_without(first_kept: u64, head_mark: u64, content_mark: u64, content_gone: u64) -> Op {
     let record = GroupRecord {
         name: "team".to_owned(),
         policy: policy::FROM_JOIN,
@@ -119,7 +124,7 @@ pub(super) fn group(first_kept: u64, head_mark: u64, content_mark: u64) -> Op {
         head_mark: m(head_mark),
         content_mark,
         created_ms: 1,
-        extensions: none(),
+        extensions: none().with_number(group_extension::CONTENT_GONE, content_gone),
     };
     put(Tree::Groups, keys::group(G), record.encode())
 }

@@ -1,0 +1,222 @@
+//! `gaggle retention`: what a group keeps of its messages, why, and which device holds it.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::cli::context::{self, Context};
+use crate::cli::exit::{CliError, Exit};
+use crate::cli::{visible, when};
+use crate::client::{Client, Kept, Retention};
+use crate::ids::GroupId;
+
+const SHOW_HELP: &str = "\
+It prints what the group keeps, the first message that is kept and the last one.
+
+  gaggle retention show team";
+
+const SET_HELP: &str = "\
+Each limit that is given removes what is beyond it, a few seconds later and for good; limits that are not given remove \
+nothing. For owners of the group. With --acked messages go once every live device of every member has acknowledged \
+them; a device that nobody has seen for long (30 days, the server's setting) holds nothing back.
+
+  gaggle retention set team --age 90d
+  gaggle retention set team --count 10000 --bytes 50000000
+  gaggle retention set team --acked 7d
+  gaggle retention set team --all
+  gaggle retention set team --default";
+
+const EXPLAIN_HELP: &str = "\
+It says what is kept, by which limit, and which device holds back what is kept for devices.
+
+  gaggle retention explain team";
+
+/// What `retention` can do.
+#[derive(Debug, Clone, Subcommand)]
+pub enum RetentionCommand {
+    /// What a group keeps
+    #[command(after_long_help = SHOW_HELP)]
+    Show {
+        /// The group: g7, or its name
+        group: String,
+    },
+    /// Say what a group keeps
+    #[command(after_long_help = SET_HELP)]
+    Set(SetArgs),
+    /// What a group keeps, why, and which device holds it
+    #[command(after_long_help = EXPLAIN_HELP)]
+    Explain {
+        /// The group: g7, or its name
+        group: String,
+    },
+}
+
+/// What `retention set` takes.
+#[derive(Debug, Clone, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+pub struct SetArgs {
+    /// The group: g7, or its name
+    pub group: String,
+    /// Remove messages older than this: 24h, 90d
+    #[arg(long, value_name = "SPAN", value_parser = when::parse_span, group = "what")]
+    pub age: Option<Duration>,
+    /// Keep so many messages at the most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), group = "what")]
+    pub count: Option<u64>,
+    /// Keep so many bytes of messages at the most
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), group = "what")]
+    pub bytes: Option<u64>,
+    /// Remove what everybody's devices have acknowledged, once it is older than this
+    #[arg(long, value_name = "SPAN", value_parser = when::parse_span, group = "what")]
+    pub acked: Option<Duration>,
+    /// Keep everything
+    #[arg(long, group = "what", conflicts_with_all = ["age", "count", "bytes", "acked"])]
+    pub all: bool,
+    /// Keep what the server's settings say
+    #[arg(long = "default", group = "what", conflicts_with_all = ["age", "count", "bytes", "acked", "all"])]
+    pub by_default: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct KeptJson {
+    group: String,
+    own: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acked_s: Option<u64>,
+    first_kept: u64,
+    head: u64,
+    clock_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holder: Option<HolderJson>,
+}
+
+#[derive(Debug, Serialize)]
+struct HolderJson {
+    user: String,
+    handle: String,
+    device: String,
+    acked: u64,
+    seen_day: String,
+}
+
+/// Does it.
+///
+/// # Errors
+/// Where the server refuses or is out of reach.
+pub async fn run(context: &Context, command: &RetentionCommand) -> Result<Exit, CliError> {
+    let (profile, client) = context.member().await?;
+    let group = match command {
+        RetentionCommand::Show { group } | RetentionCommand::Explain { group } => group,
+        RetentionCommand::Set(args) => &args.group,
+    };
+    let id = context::group(&client, &profile, group).await?;
+    if let RetentionCommand::Set(args) = command {
+        client.set_retention(id, policy(args)).await?;
+    }
+    let kept = client.retention(id).await?;
+    let is_explained = matches!(command, RetentionCommand::Explain { .. });
+    tell(context, &client, id, &kept, is_explained).await
+}
+
+fn policy(args: &SetArgs) -> Option<Retention> {
+    let seconds = |span: Option<Duration>| span.map(|span| span.as_secs());
+    let SetArgs { age, count, bytes, acked, .. } = args;
+    let policy = Retention { age_s: seconds(*age), count: *count, bytes: *bytes, acked_s: seconds(*acked) };
+    (!args.by_default).then_some(policy)
+}
+
+async fn tell(
+    context: &Context,
+    client: &Client,
+    group: GroupId,
+    kept: &Kept,
+    is_explained: bool,
+) -> Result<Exit, CliError> {
+    let holder = match kept.holder.filter(|_| is_explained) {
+        Some(holder) => {
+            let names = client.names(&[holder.user]).await?;
+            let handle = names.get(&holder.user).cloned().unwrap_or_default();
+            let seen_day = when::day(u64::from(holder.seen_day) * 24 * 3_600 * 1_000);
+            let (user, device) = (holder.user.to_string(), holder.device.to_string());
+            Some(HolderJson { user, handle, device, acked: holder.acked.value(), seen_day })
+        }
+        None => None,
+    };
+    let Retention { age_s, count, bytes, acked_s } = kept.policy;
+    let mut text = words(kept);
+    if is_explained {
+        text.push_str(&explained(kept, holder.as_ref()));
+    }
+    let json = KeptJson {
+        group: group.to_string(),
+        own: kept.own,
+        age_s,
+        count,
+        bytes,
+        acked_s,
+        first_kept: kept.first_kept.value(),
+        head: kept.head.value(),
+        clock_ms: kept.clock_ms,
+        holder,
+    };
+    context.output.record(&text, &json)?;
+    Ok(Exit::Done)
+}
+
+fn span(seconds: u64) -> String {
+    when::span(seconds.saturating_mul(1_000))
+}
+
+fn words(kept: &Kept) -> String {
+    let Retention { age_s, count, bytes, acked_s } = kept.policy;
+    let limits = [
+        age_s.map(|age| format!("for {}", span(age))),
+        count.map(|count| format!("{count} messages at the most")),
+        bytes.map(|bytes| format!("{bytes} bytes at the most")),
+        acked_s.map(|grace| format!("until every device has it and {} have passed", span(grace))),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    let keeps = if limits.is_empty() { "everything".to_owned() } else { limits.join("; ") };
+    let whose = if kept.own { "the group's own" } else { "the server's" };
+    let (first, head) = (kept.first_kept.value(), kept.head.value());
+    let there = match head.saturating_add(1).saturating_sub(first) {
+        0 => format!("nothing: all {head} are gone"),
+        left => format!("{first} to {head}, which are {left}"),
+    };
+    format!("keeps        {keeps} ({whose} policy)\nthere is     {there}")
+}
+
+fn explained(kept: &Kept, holder: Option<&HolderJson>) -> String {
+    let mut lines = String::new();
+    if kept.first_kept.value() > 1 {
+        lines.push_str(&format!("\ngone         1 to {}, for good", kept.first_kept.value() - 1));
+    }
+    let Some(grace) = kept.policy.acked_s else {
+        if kept.policy == Retention::default() {
+            lines.push_str("\nwhy          no limit is set");
+        }
+        return lines;
+    };
+    match holder {
+        Some(HolderJson { handle, device, acked, seen_day, .. }) => {
+            let handle = visible::name(handle);
+            lines.push_str(&format!(
+                "\nheld by      {device} of {handle}, which has everything up to {acked} and was seen last on {seen_day}; \
+                 not seen for {} it holds nothing back",
+                span(kept.unseen_s)
+            ));
+        }
+        None => lines.push_str(&format!(
+            "\nheld by      no device: all have everything; the rest waits for its {}",
+            span(grace)
+        )),
+    }
+    lines
+}

@@ -1,0 +1,202 @@
+//! What a group keeps of its items: decided from the tables, a clock that does not jump, and what was read of the items.
+//!
+//! Each part of a policy says up to which item all may go; the highest of them counts. Whoever reads attaches what the
+//! tables do not know (the age of items, their bytes) as [`Read`]; `State` decides again with it, over its own tables.
+
+use crate::core::rows::DeviceRow;
+use crate::core::tables::Tables;
+use crate::ids::{DeviceId, GroupId, MessageId, UserId};
+
+/// What a group keeps. A part that is none removes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Retention {
+    /// Items older than this go, in ms.
+    pub age_ms: Option<u64>,
+    /// Of more items than this the oldest go.
+    pub count: Option<u64>,
+    /// Of more bytes of items than this the oldest go.
+    pub bytes: Option<u64>,
+    /// What every live device of every member has acknowledged goes once it is older than this, in ms.
+    pub acked_ms: Option<u64>,
+}
+
+impl Retention {
+    /// Keeps everything.
+    pub const ALL: Retention = Retention { age_ms: None, count: None, bytes: None, acked_ms: None };
+
+    /// Whether nothing ever goes.
+    #[must_use]
+    pub fn keeps_all(&self) -> bool {
+        *self == Retention::ALL
+    }
+}
+
+/// What the server says about retention.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keeping {
+    /// The policy of groups that have none of their own.
+    pub default: Retention,
+    /// A device that was not seen for so long holds nothing back any more, in ms.
+    pub unseen_ms: u64,
+}
+
+impl Default for Keeping {
+    fn default() -> Keeping {
+        Keeping { default: Retention::ALL, unseen_ms: 30 * DAY_MS }
+    }
+}
+
+/// A day, in ms.
+pub const DAY_MS: u64 = 24 * 3600 * 1_000;
+
+/// The day of a time.
+#[must_use]
+pub fn day_of(ms: u64) -> u32 {
+    u32::try_from(ms / DAY_MS).unwrap_or(u32::MAX)
+}
+
+impl DeviceRow {
+    /// The last day on which the device is known to have been there.
+    #[must_use]
+    pub fn seen_day(&self) -> u32 {
+        self.seen_day.max(day_of(self.enrolled_ms))
+    }
+}
+
+/// What was read of the items of a group, for the policy that it has: up to where they may go for their age, and so on;
+/// zero where nothing may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Read {
+    /// Items that are too old.
+    pub old: MessageId,
+    /// Items that are old enough to go once they are acknowledged.
+    pub settled: MessageId,
+    /// Items beyond the bytes that are kept.
+    pub over: MessageId,
+}
+
+/// A device that has not acknowledged everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder {
+    /// Whose.
+    pub user: UserId,
+    /// Which.
+    pub device: DeviceId,
+    /// Up to here it has everything that it may see.
+    pub acked: MessageId,
+    /// The last day on which it was there.
+    pub seen_day: u32,
+}
+
+impl Tables {
+    /// What a group keeps, with what the server says where the group says nothing.
+    #[must_use]
+    pub fn retention(&self, group: GroupId, keeping: Keeping) -> Retention {
+        self.group(group).and_then(|row| row.retention).unwrap_or(keeping.default)
+    }
+
+    /// Of the live devices of current members, the one that has acknowledged least; none where nobody holds anything back.
+    #[must_use]
+    pub fn holder(&self, group: GroupId, keeping: Keeping, clock_ms: u64) -> Option<Holder> {
+        let today = day_of(clock_ms);
+        let unseen_days = day_of(keeping.unseen_ms);
+        let present = self.members(group, UserId::ZERO).filter(|(_, row)| row.is_member()).map(|(user, _)| user);
+        let devices = present.flat_map(|user| self.devices_of(user, DeviceId::ZERO).map(move |row| (user, row)));
+        let live = devices
+            .filter(|(_, (_, row))| row.revoked_ms.is_none() && row.seen_day().saturating_add(unseen_days) >= today);
+        let holders = live.map(|(user, (device, row))| {
+            let cursor = self.cursor(group, user, device).map_or(MessageId::ZERO, |cursor| cursor.msgid);
+            Holder { user, device, acked: self.covered_to(user, group, cursor), seen_day: row.seen_day() }
+        });
+        holders.min_by_key(|holder| holder.acked)
+    }
+
+    /// Up to where every live device of every current member has acknowledged what it may see; where there is none, all.
+    #[must_use]
+    pub fn acked_by_all(&self, group: GroupId, keeping: Keeping, clock_ms: u64) -> MessageId {
+        self.holder(group, keeping, clock_ms).map_or(self.head(group), |holder| holder.acked)
+    }
+
+    /// The first item that a group keeps by this policy, at most the one behind its head; never below where it stands.
+    #[must_use]
+    pub fn first_to_keep(
+        &self,
+        group: GroupId,
+        policy: Retention,
+        keeping: Keeping,
+        read: Read,
+        clock_ms: u64,
+    ) -> MessageId {
+        let head = self.head(group);
+        let mut gone = MessageId::ZERO;
+        if policy.age_ms.is_some() {
+            gone = gone.max(read.old);
+        }
+        if let Some(count) = policy.count {
+            gone = gone.max(MessageId::new(head.value().saturating_sub(count)));
+        }
+        if policy.bytes.is_some() {
+            gone = gone.max(read.over);
+        }
+        // Who holds back what is asked only where something would go.
+        if policy.acked_ms.is_some() && read.settled > gone {
+            gone = gone.max(read.settled.min(self.acked_by_all(group, keeping, clock_ms)));
+        }
+        self.first_kept(group).max(gone.min(head).next())
+    }
+}
+
+/// A clock that follows another, but not where that jumps: never backwards, and at most twice as fast as time passes. So
+/// a clock that was set forward makes items go no sooner than it would take to notice and set it right, and after a time
+/// in which the server did not run it takes as long again to catch up.
+#[derive(Debug, Clone, Copy)]
+pub struct SteadyClock {
+    at_ms: u64,
+}
+
+impl SteadyClock {
+    /// A clock that stood there when the server was stopped; zero: it never ran.
+    #[must_use]
+    pub fn from(kept_ms: u64, now_ms: u64) -> SteadyClock {
+        SteadyClock { at_ms: if kept_ms == 0 { now_ms } else { kept_ms } }
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    /// So much time has passed, and the other clock shows this.
+    pub fn pass(&mut self, elapsed_ms: u64, now_ms: u64) {
+        let most = self.at_ms.saturating_add(elapsed_ms.saturating_mul(2));
+        self.at_ms = self.at_ms.max(now_ms.min(most));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_jumps_forward_is_followed_slowly_and_one_that_jumps_back_not_at_all() {
+        let mut clock = SteadyClock::from(0, 1_000_000);
+        clock.pass(500, 1_000_500);
+        assert_eq!(clock.ms(), 1_000_500);
+        clock.pass(500, 1_000_500 + 365 * DAY_MS);
+        assert_eq!(clock.ms(), 1_001_500);
+        // Set right again: it waits until it is right.
+        clock.pass(200, 1_001_200);
+        assert_eq!(clock.ms(), 1_001_500);
+        clock.pass(400, 1_001_600);
+        assert_eq!(clock.ms(), 1_001_600);
+        clock.pass(400, 5);
+        assert_eq!(clock.ms(), 1_001_600);
+        // A start a week later.
+        let mut clock = SteadyClock::from(clock.ms(), 1_001_600 + 7 * DAY_MS);
+        clock.pass(DAY_MS, 1_001_600 + 8 * DAY_MS);
+        assert_eq!(clock.ms(), 1_001_600 + 2 * DAY_MS);
+        clock.pass(7 * DAY_MS, 1_001_600 + 15 * DAY_MS);
+        assert_eq!(clock.ms(), 1_001_600 + 15 * DAY_MS);
+    }
+}
