@@ -186,11 +186,19 @@ pub async fn fetch(client: &Client, profile: &Profile) -> Result<Vec<Group>, Req
     Ok(groups)
 }
 
+/// The group that a text names: by its id, or as one of these.
+///
+/// # Errors
+/// Where none of them is called so, or several are.
+pub fn among(groups: &[Group], text: &str) -> Result<GroupId, CliError> {
+    text.parse().or_else(|_| by_name(groups, text))
+}
+
 /// The one group of that name; one that was left counts only where no other has it.
 ///
 /// # Errors
 /// Where none or several have it.
-pub fn by_name(groups: &[Group], name: &str) -> Result<GroupId, CliError> {
+fn by_name(groups: &[Group], name: &str) -> Result<GroupId, CliError> {
     let mut named: Vec<&Group> = groups.iter().filter(|group| group.name == name).collect();
     // A direct chat is called as its other user; a group of that name is meant first.
     if named.iter().any(|group| group.group.pair().is_none()) {

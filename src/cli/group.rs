@@ -9,6 +9,7 @@ use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::known::Known;
 use crate::cli::membership::{self, Change, Way};
+use crate::cli::user::WhoArg;
 use crate::cli::visible;
 use crate::client::{Client, ConversationInfo, History, Profile, Role};
 use crate::ids::{GroupId, MessageId};
@@ -26,7 +27,8 @@ It prints the new group's id.
     /// List your groups
     #[command(after_long_help = "\
 It prints one line a group: id, your role, members, up to where this device has seen how much there is, how many \
-messages you have not read on any device, name.
+messages you have not read on any device and how many of those mention you, name; a chat of two is called as the other, \
+with (direct) behind.
 
   gaggle group list")]
     List,
@@ -123,7 +125,7 @@ are in, and messages sent to you alone, go on.
   gaggle group added-by nobody")]
     AddedBy {
         /// Who may
-        who: Option<AddedByArg>,
+        who: Option<WhoArg>,
     },
     /// Give a group another name
     #[command(after_long_help = "  gaggle group rename team \"the team\"")]
@@ -192,15 +194,6 @@ pub enum PolicyArg {
     FromJoin,
     /// Everything before as well
     FullHistory,
-}
-
-/// Who adds you to groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AddedByArg {
-    /// Owners and admins, to their groups
-    Everyone,
-    /// No one
-    Nobody,
 }
 
 /// Which group, and whom.

@@ -4,9 +4,10 @@ use serde::Serialize;
 
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::group::{AddedByArg, MemberArgs, PolicyArg, tell};
+use crate::cli::group::{MemberArgs, PolicyArg, tell};
+use crate::cli::user::WhoArg;
 use crate::cli::visible;
-use crate::client::{AddedBy, Client, Group, History, Member, Profile, Role};
+use crate::client::{Client, Group, History, Member, Profile, Role, Who};
 use crate::ids::{GroupId, MessageId};
 
 /// What is done to somebody, beside their role.
@@ -174,19 +175,11 @@ pub async fn policy(
 ///
 /// # Errors
 /// Where the server refuses or is out of reach.
-pub async fn added_by(context: &Context, client: &Client, who: Option<AddedByArg>) -> Result<Exit, CliError> {
-    let added_by = match who {
-        None => client.added_by().await?,
-        Some(AddedByArg::Everyone) => AddedBy::Everyone,
-        Some(AddedByArg::Nobody) => AddedBy::Nobody,
-    };
-    if who.is_some() {
-        client.set_added_by(added_by).await?;
+pub async fn added_by(context: &Context, client: &Client, who: Option<WhoArg>) -> Result<Exit, CliError> {
+    if let Some(who) = who {
+        client.set_added_by(Who::from(who)).await?;
     }
-    let added_by = match added_by {
-        AddedBy::Everyone => "everyone",
-        AddedBy::Nobody => "nobody",
-    };
+    let added_by = client.added_by().await?.name();
     context.output.record(added_by, &AddedByJson { added_by })?;
     Ok(Exit::Done)
 }
@@ -194,10 +187,7 @@ pub async fn added_by(context: &Context, client: &Client, who: Option<AddedByArg
 /// A group of one's own, with all that is said of it.
 async fn one(client: &Client, profile: &Profile, text: &str) -> Result<Group, CliError> {
     let groups = context::fetch(client, profile).await?;
-    let id: GroupId = match text.parse() {
-        Ok(id) => id,
-        Err(_) => context::by_name(&groups, text)?,
-    };
+    let id = context::among(&groups, text)?;
     let found = groups.into_iter().find(|group| group.group == id);
     found
         .ok_or_else(|| CliError::refused(format!("{id} is none of your groups")).advise("gaggle group list shows them"))

@@ -49,15 +49,14 @@ pub struct PullArgs {
 pub async fn run(context: &Context, args: &PullArgs) -> Result<Exit, CliError> {
     let (profile, client) = context.member().await?;
     let group = context::group(&client, &profile, &args.group).await?;
-    let printed = match args.last {
-        _ if args.folded => folded(context, &client, group).await,
-        Some(count) => last(context, &client, group, count, args.limit).await,
-        None => {
-            let after = MessageId::new(args.after.unwrap_or(0).min(MessageId::MAX.value()));
-            from(context, &client, group, after, args.limit).await
-        }
-    };
-    printed?;
+    if args.folded {
+        folded(context, &client, group).await?;
+    } else if let Some(count) = args.last {
+        last(context, &client, group, count, args.limit).await?;
+    } else {
+        let after = MessageId::new(args.after.unwrap_or(0).min(MessageId::MAX.value()));
+        from(context, &client, group, after, args.limit).await?;
+    }
     Ok(Exit::Done)
 }
 
@@ -104,7 +103,7 @@ async fn names(client: &Client, users: impl Iterator<Item = UserId>) -> Result<r
     let mut users: Vec<_> = users.collect();
     users.sort_unstable();
     users.dedup();
-    if users.is_empty() { Ok(render::Names::new()) } else { Ok(client.names(&users).await?) }
+    Ok(client.names(&users).await?)
 }
 
 /// Prints the newest items. What lies between the stays of a member is invisible, so that the distance to go back is

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::visible;
+use crate::cli::render;
 use crate::client::Receipt;
 use crate::ids::{MessageId, UserId};
 
@@ -54,7 +54,7 @@ pub async fn run(context: &Context, args: &ReceiptsArgs) -> Result<Exit, CliErro
     let msgid = MessageId::new(args.msgid.min(MessageId::MAX.value()));
     let receipts = client.receipts(group, msgid).await?;
     let users: Vec<UserId> = receipts.users.iter().map(|receipt| receipt.user).collect();
-    let names = if users.is_empty() { Default::default() } else { client.names(&users).await? };
+    let names = client.names(&users).await?;
     let json = CountsJson {
         group: group.to_string(),
         msgid: msgid.value(),
@@ -75,7 +75,7 @@ pub async fn run(context: &Context, args: &ReceiptsArgs) -> Result<Exit, CliErro
         } else {
             "-"
         };
-        let text = format!("{:<4} {how:<8} {}", user.to_string(), visible::name(handle));
+        let text = format!("{:<4} {how:<8} {}", user.to_string(), render::who(user, &names));
         context.output.record(&text, &ReceiptJson { user: user.to_string(), handle, received, read })?;
     }
     Ok(Exit::Done)

@@ -293,7 +293,8 @@ fn happened(item: &Item, names: &Names) -> String {
     }
 }
 
-fn who(user: UserId, names: &Names) -> String {
+/// The handle of a user, or their id where it is not known.
+pub fn who(user: UserId, names: &Names) -> String {
     match names.get(&user) {
         Some(handle) => visible::name(handle),
         None if user == UserId::ZERO => "nobody".to_owned(),

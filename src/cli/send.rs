@@ -194,11 +194,12 @@ pub async fn about(context: &Context, group: &str, what: &Say, mention: &[String
 /// # Errors
 /// Where stdin is no text, or it is empty.
 pub fn text(given: &str) -> Result<String, CliError> {
-    let text = if given == "-" { input::whole(BODY_BYTES_MAX)? } else { given.to_owned() };
-    if text.is_empty() {
-        return Err(CliError::failed("there is nothing to send: the message is empty"));
-    }
-    Ok(text)
+    said(if given == "-" { input::whole(BODY_BYTES_MAX)? } else { given.to_owned() })
+}
+
+/// A text that says something.
+fn said(text: String) -> Result<String, CliError> {
+    if text.is_empty() { Err(CliError::failed("there is nothing to send: the message is empty")) } else { Ok(text) }
 }
 
 /// For how long an answer is still waited for.
@@ -244,10 +245,7 @@ fn source(context: &Context, sending: Sending<'_>) -> Result<Source, CliError> {
         }
         Some(text) => text.to_owned(),
     };
-    if text.is_empty() {
-        return Err(CliError::failed("there is nothing to send: the message is empty"));
-    }
-    Ok(Source::One(text))
+    said(text).map(Source::One)
 }
 
 /// Says how a message ended: its msgid on stdout, anything else on stderr.

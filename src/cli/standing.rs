@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::cli::exit::CliError;
 use crate::cli::output::json_line;
-use crate::cli::render::{Form, Names};
+use crate::cli::render::{self, Form, Names};
 use crate::cli::{visible, when};
 use crate::client::{Message, Standing};
 use crate::ids::{GroupId, MessageId, UserId};
@@ -47,7 +47,7 @@ pub fn message(group: GroupId, message: &Message, names: &Names, form: Form<'_>)
 }
 
 fn text(message: &Message, names: &Names, form: Form<'_>) -> String {
-    let who = |user: &UserId| names.get(user).map_or_else(|| user.to_string(), |handle| visible::name(handle));
+    let who = |user: &UserId| render::who(*user, names);
     let (edited, said) = match &message.text {
         Standing::Original(text) => ("", visible::lines(text.as_bytes())),
         Standing::Edited { text, .. } | Standing::Outdated { text, .. } => {

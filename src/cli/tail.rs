@@ -11,7 +11,7 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::interrupt::Interrupts;
 use crate::cli::known::Known;
 use crate::cli::printer::{self, Line, Progress};
-use crate::cli::render::{self, Form, Names};
+use crate::cli::render::{self, Form};
 use crate::cli::{pull, trouble, visible};
 use crate::client::{
     Client, ClientOptions, Content, Event, Group, Listener, Outcome, Position, Profile, Received, Role, Subscription,
@@ -128,10 +128,7 @@ async fn behind(
 ) -> Result<Option<GroupId>, CliError> {
     let (_, client) = context.member().await?;
     let groups = context::fetch(&client, profile).await?;
-    let group = match named.parse() {
-        Ok(group) => group,
-        Err(_) => context::by_name(&groups, named)?,
-    };
+    let group = context::among(&groups, named)?;
     let cursor = groups.iter().find(|known| known.group == group).map_or(0, |known| known.cursor.value());
     if after > cursor {
         return Err(CliError::refused(format!(
@@ -303,7 +300,7 @@ impl Tail<'_> {
     /// Without an answer somebody is called by their id.
     async fn handle(&self, user: UserId) -> String {
         let names = self.client.names(&[user]).await.unwrap_or_default();
-        names.get(&user).map_or_else(|| user.to_string(), |handle| visible::name(handle))
+        render::who(user, &names)
     }
 
     async fn item(&mut self, received: Received) -> Result<Line, CliError> {
@@ -315,7 +312,7 @@ impl Tail<'_> {
         }
         let users: Vec<_> = render::mentioned(&item).collect();
         // Without an answer the line shows ids: late handles are better than late messages.
-        let names = if users.is_empty() { Names::new() } else { self.client.names(&users).await.unwrap_or_default() };
+        let names = self.client.names(&users).await.unwrap_or_default();
         let label = self.label(item.group);
         let text = render::item(&item, seen_before, &names, self.form(label.as_deref()))?;
         Ok(self.take(text, position))

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::visible;
-use crate::client::ToldTo;
+use crate::client::Who;
 
 /// What can be done to users.
 #[derive(Debug, Clone, Subcommand)]
@@ -94,10 +94,10 @@ struct DoneJson<'a> {
     handle: &'a str,
 }
 
-/// Who is told something of you.
+/// Who does something with you, or is told something of you.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WhoArg {
-    /// Those who are in a group with you
+    /// Everybody whom it concerns
     Everyone,
     /// No one
     Nobody,
@@ -123,14 +123,14 @@ pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliEr
         UserCommand::Presence { who } => {
             let (_, client) = context.member().await?;
             if let Some(who) = who {
-                client.set_presence(ToldTo::from(*who)).await?;
+                client.set_presence(Who::from(*who)).await?;
             }
             return told(context, client.presence().await?);
         }
         UserCommand::Receipts { who } => {
             let (_, client) = context.member().await?;
             if let Some(who) = who {
-                client.set_receipts(ToldTo::from(*who)).await?;
+                client.set_receipts(Who::from(*who)).await?;
             }
             return told(context, client.receipts_told_to().await?);
         }
@@ -156,20 +156,17 @@ pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliEr
     Ok(Exit::Done)
 }
 
-impl From<WhoArg> for ToldTo {
-    fn from(who: WhoArg) -> ToldTo {
+impl From<WhoArg> for Who {
+    fn from(who: WhoArg) -> Who {
         match who {
-            WhoArg::Everyone => ToldTo::Everyone,
-            WhoArg::Nobody => ToldTo::Nobody,
+            WhoArg::Everyone => Who::Everyone,
+            WhoArg::Nobody => Who::Nobody,
         }
     }
 }
 
-fn told(context: &Context, told_to: ToldTo) -> Result<Exit, CliError> {
-    let told_to = match told_to {
-        ToldTo::Everyone => "everyone",
-        ToldTo::Nobody => "nobody",
-    };
+fn told(context: &Context, told_to: Who) -> Result<Exit, CliError> {
+    let told_to = told_to.name();
     context.output.record(told_to, &ToldJson { told_to })?;
     Ok(Exit::Done)
 }

@@ -1,16 +1,13 @@
-//! What changes groups: who is in them and as what, what they are called and about, and who may add oneself.
+//! What changes groups: who is in them and as what, what they are called and about.
 //!
 //! A change that the server has not answered may have been made: it is not repeated by itself.
 
 use crate::client::error::RequestError;
 use crate::client::handle::Client;
-use crate::client::requests::{Effect, byte, none};
-use crate::client::types::{AddedBy, History, Role};
+use crate::client::requests::{Effect, none};
+use crate::client::types::{History, Role};
 use crate::ids::{GroupId, MessageId};
-use crate::wire::frame::{self, Frame, user_info};
-
-/// The switch that nobody adds one to a group.
-const NOT_ADDED: u8 = 1;
+use crate::wire::frame::{self, Frame};
 
 impl Client {
     /// Makes a group of which one is the owner.
@@ -120,37 +117,6 @@ impl Client {
     /// See [`RequestError`].
     pub async fn set_history(&self, group: GroupId, history: History) -> Result<MessageId, RequestError> {
         self.change(&frame::SetPolicy { gid: group, policy: history.number(), extensions: none() }).await
-    }
-
-    /// Says who adds one to groups: owners and admins of theirs, or nobody.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn set_added_by(&self, added_by: AddedBy) -> Result<(), RequestError> {
-        self.set_switch(NOT_ADDED, added_by == AddedBy::Nobody).await
-    }
-
-    /// Who adds one to groups.
-    ///
-    /// # Errors
-    /// See [`RequestError`].
-    pub async fn added_by(&self) -> Result<AddedBy, RequestError> {
-        Ok(if self.switches().await? & NOT_ADDED != 0 { AddedBy::Nobody } else { AddedBy::Everyone })
-    }
-
-    /// Turns switches of one's own on or off.
-    pub(super) async fn set_switch(&self, switch: u8, on: bool) -> Result<(), RequestError> {
-        let question = frame::SetSwitch { switch, on, extensions: none() };
-        self.call::<_, frame::Done>(Effect::Reads, &question).await.map(|_| ())
-    }
-
-    /// One's own switches.
-    pub(super) async fn switches(&self) -> Result<u8, RequestError> {
-        let user = self.connected().await?.user;
-        let list: frame::UserList = self.look(&frame::Names { users: vec![user], extensions: none() }).await?;
-        let own = list.rows.0.into_iter().find(|row| row.user == user);
-        let own = own.ok_or_else(|| RequestError::Protocol("the list has no row of one's own".to_owned()))?;
-        Ok(byte(&own.extensions, user_info::SWITCHES).unwrap_or(0))
     }
 
     pub(super) async fn change<Q: Frame>(&self, question: &Q) -> Result<MessageId, RequestError> {

@@ -137,14 +137,14 @@ pub use error::{ConnectError, EnrolError, Failure, ListenError, OutboxError, Pro
 pub use event::{Event, Received, Subscription};
 pub use handle::{Client, Listener};
 pub use options::ClientOptions;
-pub use people::ToldTo;
+pub use people::Who;
 pub use profile::Profile;
 pub use retention::{Holder, Kept, Retention};
 pub use say::Say;
 pub use talk::{Changes, ConversationInfo, Preview, ReadMark, Receipt, Receipts};
 pub use types::{
-    Account, AddedBy, Content, Device, EntryState, Group, History, Invite, Item, Member, OutboxEntry, Outcome, Page,
-    Position, Role, Session, Status, User, UserState,
+    Account, Content, Device, EntryState, Group, History, Invite, Item, Member, OutboxEntry, Outcome, Page, Position,
+    Role, Session, Status, User, UserState,
 };
 
 #[cfg(test)]

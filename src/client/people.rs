@@ -1,24 +1,33 @@
-//! What one says of oneself, who is there, and what operators do to users: shut out, let in again, delete.
+//! What one says of oneself, who may do and be told what, who is there, and what operators do to users: shut out, let in again, delete.
 
 use crate::client::error::RequestError;
 use crate::client::handle::Client;
 use crate::client::requests::{Effect, none};
-use crate::client::types::User;
+use crate::client::types::{User, byte};
+use crate::core::people::Switches;
 use crate::ids::{GroupId, UserId};
 use crate::limits::LIST_ROWS_MAX;
-use crate::wire::frame;
+use crate::wire::frame::{self, user_info};
 
-/// Switches of a user, as the wire has them.
-const PRESENCE_OFF: u8 = 2;
-const RECEIPTS_OFF: u8 = 4;
-
-/// Who is told something of one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ToldTo {
-    /// Those who are in a group with one.
+/// Who does something with a user, or is told something of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Who {
+    /// Everybody whom it concerns: owners and admins add them to their groups, those in a group with them are told.
+    #[default]
     Everyone,
-    /// No one.
+    /// Nobody.
     Nobody,
+}
+
+impl Who {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Who::Everyone => "everyone",
+            Who::Nobody => "nobody",
+        }
+    }
 }
 
 impl Client {
@@ -35,36 +44,62 @@ impl Client {
     ///
     /// # Errors
     /// See [`RequestError`].
-    pub async fn set_presence(&self, told_to: ToldTo) -> Result<(), RequestError> {
-        self.set_switch(PRESENCE_OFF, told_to == ToldTo::Nobody).await
+    pub async fn set_presence(&self, who: Who) -> Result<(), RequestError> {
+        self.switch(Switches::PRESENCE_OFF, who).await
     }
 
     /// Who is told that one is there.
     ///
     /// # Errors
     /// See [`RequestError`].
-    pub async fn presence(&self) -> Result<ToldTo, RequestError> {
-        self.told_to(PRESENCE_OFF).await
+    pub async fn presence(&self) -> Result<Who, RequestError> {
+        self.switched(Switches::PRESENCE_OFF).await
     }
 
     /// Says who is told what one has received and read.
     ///
     /// # Errors
     /// See [`RequestError`].
-    pub async fn set_receipts(&self, told_to: ToldTo) -> Result<(), RequestError> {
-        self.set_switch(RECEIPTS_OFF, told_to == ToldTo::Nobody).await
+    pub async fn set_receipts(&self, who: Who) -> Result<(), RequestError> {
+        self.switch(Switches::RECEIPTS_OFF, who).await
     }
 
     /// Who is told what one has received and read.
     ///
     /// # Errors
     /// See [`RequestError`].
-    pub async fn receipts_told_to(&self) -> Result<ToldTo, RequestError> {
-        self.told_to(RECEIPTS_OFF).await
+    pub async fn receipts_told_to(&self) -> Result<Who, RequestError> {
+        self.switched(Switches::RECEIPTS_OFF).await
     }
 
-    async fn told_to(&self, switch: u8) -> Result<ToldTo, RequestError> {
-        Ok(if self.switches().await? & switch != 0 { ToldTo::Nobody } else { ToldTo::Everyone })
+    /// Says who adds one to groups.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn set_added_by(&self, who: Who) -> Result<(), RequestError> {
+        self.switch(Switches::NOT_ADDED, who).await
+    }
+
+    /// Who adds one to groups.
+    ///
+    /// # Errors
+    /// See [`RequestError`].
+    pub async fn added_by(&self) -> Result<Who, RequestError> {
+        self.switched(Switches::NOT_ADDED).await
+    }
+
+    async fn switch(&self, switch: u8, who: Who) -> Result<(), RequestError> {
+        let question = frame::SetSwitch { switch, on: who == Who::Nobody, extensions: none() };
+        self.call::<_, frame::Done>(Effect::Reads, &question).await.map(|_| ())
+    }
+
+    async fn switched(&self, switch: u8) -> Result<Who, RequestError> {
+        let user = self.connected().await?.user;
+        let list: frame::UserList = self.look(&frame::Names { users: vec![user], extensions: none() }).await?;
+        let own = list.rows.0.into_iter().find(|row| row.user == user);
+        let own = own.ok_or_else(|| RequestError::Protocol("the list has no row of one's own".to_owned()))?;
+        let switches = Switches(byte(&own.extensions, user_info::SWITCHES).unwrap_or(0));
+        Ok(if switches.is_on(switch) { Who::Nobody } else { Who::Everyone })
     }
 
     /// Lets those know who are in a group with one and listen that one is writing. It is not repeated, may be lost, is

@@ -24,7 +24,7 @@ use crate::client::live::AskError;
 use crate::client::options::ClientOptions;
 use crate::client::receiving::read_item;
 use crate::client::stream::{StreamError, ask, refusal};
-use crate::client::types::{Device, Group, History, Invite, Member, Page, Role, Status, User, display_name};
+use crate::client::types::{Device, Group, History, Invite, Member, Page, Role, Status, User, byte, text};
 use crate::clock;
 use crate::disk::{SharedDisk, whole};
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
@@ -172,7 +172,7 @@ impl Client {
                 members: row.members,
                 head: row.head,
                 cursor: row.cursor,
-                topic: text(&row.extensions, group_info::TOPIC),
+                topic: text(&row.extensions, group_info::TOPIC).unwrap_or_default(),
                 history: byte(&row.extensions, group_info::POLICY).and_then(History::from_number).unwrap_or_default(),
             }));
             match all.last() {
@@ -194,7 +194,7 @@ impl Client {
             let frame::MemberList { rows, more, extensions: _ } = self.look(&question).await?;
             all.extend(rows.0.into_iter().map(|row| Member {
                 user: row.user,
-                name: display_name(&row.extensions, frame::member_info::NAME),
+                name: text(&row.extensions, frame::member_info::NAME),
                 handle: row.handle,
                 role: Role::from_number(row.role),
                 joined: row.joined,
@@ -345,16 +345,6 @@ impl Client {
             live_bytes,
         })
     }
-}
-
-/// A text among what a row says beside its fields; empty where it is not there.
-fn text(extensions: &Extensions, number: u16) -> String {
-    extensions.find(number).map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
-}
-
-/// A byte among them.
-pub(super) fn byte(extensions: &Extensions, number: u16) -> Option<u8> {
-    extensions.find(number).and_then(|bytes| bytes.first().copied())
 }
 
 fn in_time(deadline: Instant) -> bool {

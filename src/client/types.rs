@@ -247,16 +247,6 @@ impl History {
     }
 }
 
-/// Who adds a user to groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum AddedBy {
-    /// Every owner and admin, to a group of theirs.
-    #[default]
-    Everyone,
-    /// Nobody.
-    Nobody,
-}
-
 /// A group of one's own, past or present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
@@ -356,17 +346,21 @@ impl UserState {
     }
 }
 
-/// A display name among the extensions of a row; none where it is no text.
-pub(super) fn display_name(extensions: &Extensions, number: u16) -> Option<String> {
+/// A byte among the extensions of a row.
+pub(super) fn byte(extensions: &Extensions, number: u16) -> Option<u8> {
+    extensions.find(number).and_then(|bytes| bytes.first().copied())
+}
+
+/// A text among them; none where it is no UTF-8.
+pub(super) fn text(extensions: &Extensions, number: u16) -> Option<String> {
     extensions.find(number).and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned)
 }
 
 impl User {
     /// What a list says.
     pub(super) fn of(row: UserInfo) -> User {
-        let state = row.extensions.find(user_info::STATE).and_then(|bytes| bytes.first());
-        let state = state.map_or(UserState::Active, |number| UserState::from_number(*number));
-        let name = display_name(&row.extensions, user_info::NAME);
+        let state = byte(&row.extensions, user_info::STATE).map_or(UserState::Active, UserState::from_number);
+        let name = text(&row.extensions, user_info::NAME);
         User { user: row.user, handle: row.handle, operator: row.operator, state, name }
     }
 }

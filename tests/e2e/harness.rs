@@ -445,6 +445,11 @@ impl Person {
         soon("the answer to a send", self.client.outcome(seq)).await.unwrap()
     }
 
+    /// Waits until the client is connected again.
+    pub async fn back(&self) {
+        soon("a connection", async { while self.client.connected().await.is_err() {} }).await;
+    }
+
     /// Listens to everything with this profile, acknowledging each item.
     pub async fn tail(&self) -> Tail {
         self.tail_from(None).await

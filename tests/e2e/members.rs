@@ -1,6 +1,6 @@
 //! Who is in a group and as what: borders of stays by every road, roles, muting, bans, policies, owners.
 
-use gaggle::client::{AddedBy, Content, History, Outcome, RequestError, Role};
+use gaggle::client::{Content, History, Outcome, RequestError, Role, Who};
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::wire::code::Code;
 use gaggle::wire::frame::{
@@ -346,11 +346,11 @@ async fn what_was_decided_about_members_outlives_the_server() {
     ada.client.ban(group, "carl").await.unwrap();
     ada.client.set_topic(group, "what we eat").await.unwrap();
     ada.client.set_history(group, History::Full).await.unwrap();
-    carl.client.set_added_by(AddedBy::Nobody).await.unwrap();
+    carl.client.set_added_by(Who::Nobody).await.unwrap();
     site.restart().await;
     for person in [&ada, &bob, &carl] {
         // An attempt from before the server was there again may still be under way.
-        while person.client.connected().await.is_err() {}
+        person.back().await;
     }
     let about = ada.client.groups().await.unwrap();
     assert_eq!((about[0].topic.as_str(), about[0].history), ("what we eat", History::Full));
@@ -362,9 +362,9 @@ async fn what_was_decided_about_members_outlives_the_server() {
     };
     refused(ada.client.add_member(group, "carl").await, Code::Banned);
     ada.client.unban(group, "carl").await.unwrap();
-    assert_eq!(carl.client.added_by().await.unwrap(), AddedBy::Nobody);
+    assert_eq!(carl.client.added_by().await.unwrap(), Who::Nobody);
     refused(ada.client.add_member(group, "carl").await, Code::NotAddable);
-    carl.client.set_added_by(AddedBy::Everyone).await.unwrap();
+    carl.client.set_added_by(Who::Everyone).await.unwrap();
     ada.client.add_member(group, "carl").await.unwrap();
     let outcome = bob.outcome(group, "still muted").await;
     assert!(matches!(&outcome, Outcome::Refused(refusal) if refusal.is(Code::Muted)), "{outcome:?}");
@@ -439,6 +439,6 @@ async fn first_messages_that_cross_are_in_one_chat() {
         assert_eq!(texts, ["from ada", "from bob"]);
     }
     site.restart().await;
-    while bob.client.connected().await.is_err() {}
+    bob.back().await;
     assert_eq!(browsed(&bob, chat).await, [1, 2, 3]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gaggle::client::{Event, History, ToldTo};
+use gaggle::client::{Event, History, Who};
 use gaggle::ids::GroupId;
 use gaggle::wire::code::Code;
 use gaggle::wire::codec;
@@ -145,15 +145,15 @@ async fn who_keeps_presence_to_themselves_is_gone_to_all_others_and_types_for_no
     let bob = site.join(&ada, "bob", Some(group)).await;
     let (mut adas, _bobs) = (connected_tail(&ada).await, connected_tail(&bob).await);
     let (a, user) = (ada.account.user, bob.account.user);
-    assert_eq!(bob.client.presence().await.unwrap(), ToldTo::Everyone);
+    assert_eq!(bob.client.presence().await.unwrap(), Who::Everyone);
     // Each note may be lost; both hardly ever are.
     loop {
-        bob.client.set_presence(ToldTo::Nobody).await.unwrap();
-        assert_eq!(bob.client.presence().await.unwrap(), ToldTo::Nobody);
+        bob.client.set_presence(Who::Nobody).await.unwrap();
+        assert_eq!(bob.client.presence().await.unwrap(), Who::Nobody);
         assert_eq!(ada.client.online(group).await.unwrap(), [a]);
         let went = told(&mut adas, &Event::Presence { user, online: false }).await;
         bob.client.typing(group);
-        bob.client.set_presence(ToldTo::Everyone).await.unwrap();
+        bob.client.set_presence(Who::Everyone).await.unwrap();
         let came = told(&mut adas, &Event::Presence { user, online: true }).await;
         assert_eq!(ada.client.online(group).await.unwrap(), [a, user]);
         assert!(adas.events.iter().all(|event| !matches!(event, Event::Typing { .. })));
@@ -161,9 +161,9 @@ async fn who_keeps_presence_to_themselves_is_gone_to_all_others_and_types_for_no
             break;
         }
     }
-    bob.client.set_receipts(ToldTo::Nobody).await.unwrap();
+    bob.client.set_receipts(Who::Nobody).await.unwrap();
     let set = (bob.client.presence().await.unwrap(), bob.client.receipts_told_to().await.unwrap());
-    assert_eq!(set, (ToldTo::Everyone, ToldTo::Nobody));
+    assert_eq!(set, (Who::Everyone, Who::Nobody));
     let msgid = ada.send(group, "who has read this?").await;
     let told = ada.client.receipts(group, msgid).await.unwrap();
     assert_eq!((told.members, told.silent, told.users.len()), (0, 1, 0), "only that somebody does not say");

@@ -9,7 +9,7 @@ use gaggle::wire::item::kind;
 use gaggle::wire::said::{extension, mentions_extension, msgid_extension};
 
 use crate::harness::{Person, Scene, Site, Tail, rounds};
-use crate::raw::{Raw, soon};
+use crate::raw::Raw;
 
 async fn team(site: &Site) -> (Person, Person, GroupId) {
     let ada = site.operator("ada").await;
@@ -21,11 +21,6 @@ async fn team(site: &Site) -> (Person, Person, GroupId) {
 async fn row(person: &Person, group: GroupId) -> ConversationInfo {
     let all = person.client.conversations(0).await.unwrap().conversations;
     all.into_iter().find(|row| row.group == group).unwrap()
-}
-
-/// Waits until somebody is connected again.
-async fn back(person: &Person) {
-    soon("a connection", async { while person.client.connected().await.is_err() {} }).await;
 }
 
 async fn unread(person: &Person, group: GroupId) -> u64 {
@@ -60,8 +55,8 @@ async fn what_one_has_said_oneself_is_never_unread() {
             assert_eq!((row.unread, row.last.unwrap().text.as_str()), (2, "four"));
         }
         site.restart().await;
-        back(&ada).await;
-        back(&tablet).await;
+        ada.back().await;
+        tablet.back().await;
     }
 }
 
@@ -175,12 +170,12 @@ async fn the_list_holds_what_changed_since_across_a_restart_and_nothing_else() {
     assert_eq!(all.conversations[0].group, groups[29], "what changed last comes first");
     read(&bob, groups[11], MessageId::MAX).await;
     site.restart().await;
-    back(&ada).await;
+    ada.back().await;
     ada.send(groups[4], "news").await;
     ada.client.remove_member(groups[7], "bob").await.unwrap();
     ada.send(groups[7], "not for bob").await;
     site.restart().await;
-    back(&bob).await;
+    bob.back().await;
     let changed = bob.client.conversations(all.version).await.unwrap();
     let rows: Vec<_> = changed.conversations.iter().map(|row| (row.group, row.unread)).collect();
     assert_eq!(rows, [(groups[7], 1), (groups[4], 2), (groups[11], 0)]);
