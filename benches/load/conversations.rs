@@ -7,7 +7,7 @@ use gaggle::wire::frame::{
     ConversationList, Conversations, CreateGroup, Extensions, GroupCreated, MarkRead, ReadMark, Sent,
 };
 
-use crate::raw::Raw;
+use crate::raw::{Key, Raw};
 use crate::result::Run;
 use crate::{Team, body};
 
@@ -95,16 +95,19 @@ pub async fn conversations(mut team: Team, groups: u64, changed: u64, waiting: u
     let some: Vec<GroupId> = all.iter().step_by(step).take(changed as usize).copied().collect();
     seq = say(&mut team.ada, &some, seq).await;
     measure(&team, &mut bob, "conversations.changed", version, changed, ROUNDS).await;
-    full(team, bob, all[0], seq, waiting).await;
+    drop(bob);
+    full(team, &key, all[0], seq, waiting).await;
 }
 
 /// One group with so much waiting, with the read mark at its beginning and in the middle, where the ordinals have to be
 /// found.
-async fn full(mut team: Team, mut bob: Raw, group: GroupId, last: u64, waiting: u64) {
+async fn full(mut team: Team, key: &Key, group: GroupId, last: u64, waiting: u64) {
     let mut seq = last;
     for _ in 0..waiting / 1_000 {
         seq = say(&mut team.ada, &[group; 1_000], seq).await;
     }
+    // Only now, as a connection that is idle for so long ends.
+    let mut bob = key.call(team.home.address()).await;
     let since = list(&mut bob, 0).await.1;
     say(&mut team.ada, &[group], seq).await;
     measure(&team, &mut bob, "unread.from-the-start", since, 1, ROUNDS).await;
