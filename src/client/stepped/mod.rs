@@ -46,6 +46,8 @@ use crate::clock;
 use crate::ids::{ClientSeq, GroupId, Tag};
 use crate::limits::BODY_BYTES_MAX;
 use crate::proof::chance;
+use crate::wire::codec::RawFrame;
+use crate::wire::frame::Frame;
 use crate::wire::proof::EXPORTER_BYTES;
 
 pub use self::asked::{Asked, Closing, Dial};
@@ -82,6 +84,10 @@ pub struct Process {
     seen: watch::Receiver<Seen>,
     outlet: Option<Outlet>,
     answers: Vec<(ClientSeq, Answer)>,
+    /// What handles have asked and have no answer to.
+    questions: Vec<(u64, oneshot::Receiver<RawFrame>)>,
+    /// Counts these.
+    questions_asked: u64,
     chance: Option<chance::Source>,
     /// The second half of a turn is still to come.
     owed: bool,
@@ -105,8 +111,18 @@ impl Process {
         let road = Road::default();
         let (shown, seen) = watch::channel(Seen::default());
         let engine = Engine::new(Parts { instance, ..parts }, road.clone(), shown);
-        let (answers, closing) = (Vec::new(), None);
-        Ok(Process { engine: Some(engine), road, seen, outlet, answers, chance, owed: true, closing })
+        Ok(Process {
+            engine: Some(engine),
+            road,
+            seen,
+            outlet,
+            answers: Vec::new(),
+            questions: Vec::new(),
+            questions_asked: 0,
+            chance,
+            owed: true,
+            closing: None,
+        })
     }
 
     // ---- the application --------------------------------------------------------------------------------------------
@@ -116,7 +132,15 @@ impl Process {
     /// # Errors
     /// As [`super::Client::queue`].
     pub fn queue(&mut self, group: GroupId, tag: Tag, text: &str) -> Result<ClientSeq, OutboxError> {
-        let payload = Say::text(text).payload(tag, BODY_BYTES_MAX)?;
+        self.say(group, tag, &Say::text(text))
+    }
+
+    /// As [`super::Client::say`], with the tag that a real client draws.
+    ///
+    /// # Errors
+    /// As [`super::Client::say`].
+    pub fn say(&mut self, group: GroupId, tag: Tag, what: &Say) -> Result<ClientSeq, OutboxError> {
+        let payload = what.payload(tag, BODY_BYTES_MAX)?;
         let (reply, mut answer) = oneshot::channel();
         self.obey(Command::Queue(Queue { group, tag, payload, reply }));
         answer.try_recv().unwrap_or(Err(OutboxError::Closed))
@@ -140,6 +164,38 @@ impl Process {
             Err(oneshot::error::TryRecvError::Empty) => true,
             Err(oneshot::error::TryRecvError::Closed) => {
                 come.push((*seq, Err(OutboxError::Closed)));
+                false
+            }
+        });
+        come
+    }
+
+    /// Asks on control, as handles ask what changes something; none where there is no connection. The number is that of
+    /// the answer in [`Process::take_answers`].
+    pub fn ask<F: Frame>(&mut self, question: &F) -> Option<u64> {
+        let answer = self.road.ask(question)?;
+        Some(self.await_answer(answer))
+    }
+
+    /// Asks on a stream of its own, as handles ask what reads and is answered by one frame.
+    pub fn look<F: Frame>(&mut self, question: &F) -> Option<u64> {
+        let answer = self.road.look(question)?;
+        Some(self.await_answer(answer))
+    }
+
+    fn await_answer(&mut self, answer: oneshot::Receiver<RawFrame>) -> u64 {
+        self.questions_asked += 1;
+        self.questions.push((self.questions_asked, answer));
+        self.questions_asked
+    }
+
+    /// The answers that have come since the last call; none for each whose connection ended before.
+    pub fn take_answers(&mut self) -> Vec<(u64, Option<RawFrame>)> {
+        let mut come = Vec::new();
+        self.questions.retain_mut(|(number, answer)| match answer.try_recv() {
+            Err(oneshot::error::TryRecvError::Empty) => true,
+            answered => {
+                come.push((*number, answered.ok()));
                 false
             }
         });

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn::{ApplicationClose, ConnectionError, VarInt};
+use tokio::sync::oneshot;
 
 use super::EXPORTER;
 use super::asked::{Asked, Closing, Dial};
@@ -17,14 +18,14 @@ use crate::client::hello::{Flight, Who, accepts, list_bytes, page_bytes};
 use crate::client::live::Live;
 use crate::client::net::{self, Line, Net, NetEvent, list_event, page_event};
 use crate::client::types::Session;
-use crate::client::waiters::Waiters;
+use crate::client::waiters::{Waiter, Waiters};
 use crate::clock;
 use crate::core::inbox::Pull;
 use crate::ids::{ClientSeq, GroupId};
 use crate::wire::WireError;
 use crate::wire::code::Code;
-use crate::wire::codec::{FrameReader, encode};
-use crate::wire::frame::{self, Welcome};
+use crate::wire::codec::{FrameReader, RawFrame, encode};
+use crate::wire::frame::{self, Frame, Welcome};
 
 /// How far the connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +39,11 @@ enum Stage {
 }
 
 /// What a request stream brings.
-#[derive(Debug, Clone, Copy)]
 enum Question {
     Page(GroupId),
     List,
+    /// The answer that a handle waits for, until it came.
+    Handle(Option<oneshot::Sender<RawFrame>>),
 }
 
 struct Request {
@@ -159,9 +161,16 @@ impl Request {
     /// Reads what came; whether that was all.
     fn read(&mut self, events: &mut Vec<NetEvent>) -> Result<bool, WireError> {
         while let Some(frame) = self.reader.next_frame()? {
-            let event = match self.question {
-                Question::Page(group) => page_event(group, &frame)?,
+            let event = match &mut self.question {
+                Question::Page(group) => page_event(*group, &frame)?,
                 Question::List => list_event(&frame)?,
+                Question::Handle(answer) => {
+                    if let Some(answer) = answer.take() {
+                        // Who asked may have stopped waiting.
+                        drop(answer.send(frame));
+                    }
+                    return Ok(true);
+                }
             };
             let over = !matches!(event, NetEvent::Rows(..));
             events.push(event);
@@ -170,10 +179,11 @@ impl Request {
             }
         }
         if self.broken {
-            events.push(match self.question {
-                Question::Page(group) => NetEvent::PageFailed(group, None),
-                Question::List => NetEvent::ListFailed,
-            });
+            match self.question {
+                Question::Page(group) => events.push(NetEvent::PageFailed(group, None)),
+                Question::List => events.push(NetEvent::ListFailed),
+                Question::Handle(_) => {}
+            }
         }
         Ok(self.broken)
     }
@@ -315,6 +325,28 @@ impl Road {
 
     pub(super) fn take_asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.state().asked)
+    }
+
+    /// Asks on control as a handle does; none where there is no connection. With it the answer is gone.
+    pub(super) fn ask<F: Frame>(&self, question: &F) -> Option<oneshot::Receiver<RawFrame>> {
+        let mut state = self.state();
+        let open = state.open.as_ref().filter(|open| open.stage == Stage::Up)?;
+        let (answer, answered) = oneshot::channel();
+        let request = open.waiters.register(Waiter::Question(answer));
+        let (attempt, bytes) = (open.attempt, encode(request, question).ok()?);
+        state.asked.push(Asked::Control { attempt, bytes });
+        Some(answered)
+    }
+
+    /// The same on a stream of its own, where the answer is one frame.
+    pub(super) fn look<F: Frame>(&self, question: &F) -> Option<oneshot::Receiver<RawFrame>> {
+        let mut state = self.state();
+        let open = state.open.as_ref().filter(|open| open.stage == Stage::Up)?;
+        let (attempt, bytes) = (open.attempt, encode(1, question).ok()?);
+        let (answer, answered) = oneshot::channel();
+        let stream = state.request(Question::Handle(Some(answer)));
+        state.asked.push(Asked::Request { attempt, stream, bytes });
+        Some(answered)
     }
 }
 

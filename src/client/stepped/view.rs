@@ -74,6 +74,13 @@ impl Process {
         sending.outbox().map(seen)
     }
 
+    /// How many sends have no final answer, or an unknown one; none where the process does not know its outbox.
+    #[must_use]
+    pub fn unanswered(&self) -> Option<usize> {
+        let sending = self.engine.as_ref()?.sending.as_ref()?;
+        sending.outbox().map(|outbox| outbox.entries().count() + outbox.unknown().count())
+    }
+
     /// Where a listener stands, by group.
     #[must_use]
     pub fn groups(&self) -> Vec<Group> {

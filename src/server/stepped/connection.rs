@@ -100,8 +100,8 @@ pub(super) struct Stream {
     pub(super) incoming: Incoming,
     /// None until its request was taken.
     pub(super) answering: Option<Answering>,
-    /// What is to be written next.
-    pub(super) frame: Option<Bytes>,
+    /// Something is to be written next.
+    pub(super) writes: bool,
 }
 
 /// One connection.

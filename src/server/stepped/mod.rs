@@ -45,7 +45,7 @@ use crate::server::listening::Fetch;
 use crate::server::opening::{Found, IndexOptions, Place};
 use crate::server::presence::Presence;
 use crate::server::reader::{self, PageAsked, Readers};
-use crate::server::receipts::Moved;
+use crate::server::receipts::{self, Moved};
 use crate::server::registry::Registry;
 use crate::server::request::{Commands, Outcome, Recipient, Reply};
 use crate::server::room::{self, Room, Watch};
@@ -223,6 +223,9 @@ impl Node {
         if self.look_at <= clock::monotonic() {
             works.push(Work::Room);
         }
+        if self.shared.moved.due().is_some_and(|due| due <= clock::monotonic()) {
+            works.push(Work::Receipts);
+        }
         if self.submits_asked() {
             works.push(Work::Asked);
         }
@@ -234,7 +237,7 @@ impl Node {
     #[must_use]
     pub fn due_at(&self) -> Instant {
         let ticks = self.connections.values().filter_map(|it| it.tick_at);
-        let others = [self.deciding.due_at(), self.beside.due_at()];
+        let others = [self.deciding.due_at(), self.beside.due_at(), self.shared.moved.due()];
         others.into_iter().flatten().chain(ticks).fold(self.look_at, Instant::min)
     }
 
@@ -249,6 +252,7 @@ impl Node {
             Work::Seal => self.deciding.seal(),
             Work::Finish => self.finish(),
             Work::Dispatch => self.dispatch(),
+            Work::Receipts => receipts::tell(&self.shared),
             Work::Apply => self.beside.apply(),
             Work::Checkpoint => self.beside.carry_out_due(),
             Work::Prepare => self.prepare(),

@@ -48,7 +48,7 @@ impl Node {
                 if stream.answering.is_none() && stream.incoming.next().is_some() {
                     works.push(Work::Request(conn, *number));
                 }
-                if stream.frame.is_some() {
+                if stream.writes {
                     works.push(Work::WritePage(conn, *number));
                 }
             }
@@ -208,7 +208,7 @@ impl Node {
             // It was put together just now.
             Next::Gather(_) => {}
             Next::Read(asked) => self.begin_reading(Whose::Page(conn, number), asked),
-            Next::Write(frame) => stream.frame = Some(frame),
+            Next::Write(_) => stream.writes = true,
             Next::End => {
                 it.streams.remove(&number);
                 self.written.push((conn, Out::PageDone(number)));
@@ -329,12 +329,12 @@ impl Node {
         }
     }
 
-    /// Writes the next frame of a request stream.
+    /// Writes the next frame of a request stream, as it is at that moment.
     pub(super) fn write_page(&mut self, conn: Conn, number: u64) {
         let Some(it) = self.connections.get_mut(&conn) else { return };
         let Some(stream) = it.streams.get_mut(&number) else { return };
-        let Some(frame) = stream.frame.take() else { return };
-        let Some(answering) = stream.answering.as_mut() else { return };
+        let Some(answering) = stream.answering.as_mut().filter(|_| std::mem::take(&mut stream.writes)) else { return };
+        let Next::Write(frame) = answering.next() else { return };
         answering.written();
         self.written.push((conn, Out::Page(number, frame)));
         self.go_on_answering(conn, number);

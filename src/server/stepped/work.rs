@@ -44,6 +44,8 @@ pub enum Work {
     Finish,
     /// The dispatcher takes a batch: answers, fan-out, notices.
     Dispatch,
+    /// The dispatcher tells authors who has come further, which is due.
+    Receipts,
     /// A frame is applied to the index.
     Apply,
     /// What is due on the index is done: a flush with its record, or a recycling.
