@@ -12,6 +12,7 @@ use crate::core::tables::Tables;
 use crate::core::unread::{Counting, Known};
 use crate::core::visible::Span;
 use crate::ids::{DeviceId, GroupId, Lsn, MessageId, UserId};
+use crate::proof::{self, Wrong};
 
 /// The read mark among the cursors of a user.
 pub const READ_MARK: DeviceId = DeviceId::ZERO;
@@ -153,7 +154,8 @@ impl Tables {
             left -= 1;
             looked_at = Some(user);
             let was_there = |from: MessageId, to: Option<MessageId>| from <= msgid && to.is_none_or(|to| msgid <= to);
-            if row.intervals.iter().any(|stay| was_there(stay.joined, stay.left)) {
+            let is_meant = row.intervals.iter().any(|stay| was_there(stay.joined, stay.left));
+            if is_meant || proof::is(Wrong::ReceiptOfAbsent) {
                 let (received, read) = self.reached(group, user);
                 receipts.push(Receipt { user, received: received >= msgid, read: read >= msgid });
             }

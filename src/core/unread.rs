@@ -15,6 +15,7 @@ use crate::core::rows::{CursorRow, MemberRow};
 use crate::core::tables::Marks;
 use crate::core::visible::Span;
 use crate::ids::MessageId;
+use crate::proof::{self, Wrong};
 
 /// What a count needs that does not depend on how much is waiting.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +107,8 @@ impl Counting {
         }
         let content = self.content.unwrap_or(content);
         let all = self.above + self.until.map_or(0, |until| until.saturating_sub(content));
-        all.saturating_sub(self.own.saturating_sub(own)).saturating_sub(self.recalled)
+        let own = if proof::is(Wrong::UnreadCountsOwn) { 0 } else { self.own.saturating_sub(own) };
+        all.saturating_sub(own).saturating_sub(self.recalled)
     }
 }
 

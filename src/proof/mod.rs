@@ -56,11 +56,21 @@ pub enum Wrong {
     CursorBeforeDurable,
     /// A send is decided although an earlier one of its device was refused for now.
     SendOvertakes,
+    /// What a member wrote counts as unread for them.
+    UnreadCountsOwn,
+    /// A read mark goes where it is wanted, back too, under the version that it has.
+    ReadMarkGoesBack,
+    /// What was recalled while it waited to be written, in a page or a push, is written as it was.
+    RecallKept,
+    /// What an edit says is shown to those too who may not see what it edits.
+    EditShownUnseen,
+    /// Receipts tell of those too who were not there when the item came.
+    ReceiptOfAbsent,
 }
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Wrong; 18] = [
+    pub const ALL: [Wrong; 23] = [
         Wrong::AnswerBeforeSync,
         Wrong::ResendBeforeDurable,
         Wrong::HeadBeforeDurable,
@@ -79,6 +89,11 @@ impl Wrong {
         Wrong::OutboxDroppedEarly,
         Wrong::CursorBeforeDurable,
         Wrong::SendOvertakes,
+        Wrong::UnreadCountsOwn,
+        Wrong::ReadMarkGoesBack,
+        Wrong::RecallKept,
+        Wrong::EditShownUnseen,
+        Wrong::ReceiptOfAbsent,
     ];
 
     /// Its name in the environment variable `GAGGLE_WRONG`.
@@ -103,6 +118,11 @@ impl Wrong {
             Wrong::OutboxDroppedEarly => "outbox-dropped-early",
             Wrong::CursorBeforeDurable => "cursor-before-durable",
             Wrong::SendOvertakes => "send-overtakes",
+            Wrong::UnreadCountsOwn => "unread-counts-own",
+            Wrong::ReadMarkGoesBack => "read-mark-goes-back",
+            Wrong::RecallKept => "recall-kept",
+            Wrong::EditShownUnseen => "edit-shown-unseen",
+            Wrong::ReceiptOfAbsent => "receipt-of-absent",
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::core::sight::TablesSight;
 use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::limits;
+use crate::proof::{self, Wrong};
 use crate::server::receipts::Told;
 use crate::server::rows::Rows;
 use crate::wire::frame::ReceiptNotice;
@@ -239,7 +240,8 @@ impl Listening {
         for effect in effects {
             match effect {
                 Effect::Push(push) => {
-                    let may_see = |target| tables.may_see(self.user, push.group, target);
+                    let may_see =
+                        |target| tables.may_see(self.user, push.group, target) || proof::is(Wrong::EditShownUnseen);
                     let rows = rows.seen_between(push.group, push.first, push.last, may_see);
                     debug!(group = %push.group, first = %push.first, last = %push.last, "push");
                     self.pushes.push_back(Pushed { push, rows });

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use crate::core::listener::Offered;
 use crate::core::tables::Tables;
 use crate::ids::{GroupId, MessageId};
+use crate::proof::{self, Wrong};
 use crate::wire::WireError;
 use crate::wire::item::{Item, kind};
 use crate::wire::row::{self, Row};
@@ -115,7 +116,8 @@ impl Rows {
 pub(crate) fn without_recalled(rows: &Bytes, tables: &Tables, group: GroupId) -> Bytes {
     let is_recalled = |item: &Item| {
         let said = if item.kind == kind::EDIT { item.target() } else { item.is_content().then_some(item.msgid) };
-        !item.is_recalled() && said.is_some_and(|msgid| tables.recalled().contains(group, msgid))
+        let is_gone = said.is_some_and(|msgid| tables.recalled().contains(group, msgid));
+        is_gone && !item.is_recalled() && !proof::is(Wrong::RecallKept)
     };
     changed(rows, |item| is_recalled(item).then(|| item.clone().wiped()))
 }

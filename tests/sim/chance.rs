@@ -19,6 +19,24 @@ pub enum Kind {
     Traffic,
     /// Who joins and leaves, and which devices come.
     Churn,
+    /// What applications mark as read, and as unread.
+    Marks,
+    /// When applications ask for their conversations.
+    Lists,
+    /// Who answers a message, and mentions whom.
+    Replies,
+    /// Which message gets another text.
+    Edits,
+    /// Which message is taken back.
+    Recalls,
+    /// Which message is reacted to.
+    Reactions,
+    /// Of which item somebody asks who has received and read it.
+    Receipts,
+    /// Who talks with whom alone.
+    Direct,
+    /// Who gets which role, only reads, and is kept out.
+    Roles,
     /// How long a packet takes.
     Delay,
     /// Which packet has to be sent again.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gaggle::client::stepped::{Process, Setup, enrol, outbox_on_disk};
-use gaggle::client::{ClientOptions, Content, Event, ListenError, Outcome, Position, Profile, Received, Subscription};
+use gaggle::client::{ClientOptions, Event, ListenError, Outcome, Position, Profile, Received, Say, Subscription};
 use gaggle::disk::SharedDisk;
 use gaggle::disk::simulated::SimulatedDisk;
 use gaggle::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
@@ -14,7 +14,8 @@ use gaggle::wire::frame::Enrolled;
 use gaggle::wire::link::InviteCode;
 
 use crate::chance::{Chance, Kind};
-use crate::model::{Broken, Model};
+use crate::model::{Broken, Mark, Model};
+use crate::talk::Talk;
 
 const FOLDER: &str = "/profile";
 /// Events that wait for an application: few, so that it is often the slow one.
@@ -51,6 +52,8 @@ pub struct Client {
     /// It lost its inbox: from then on it may be handed again what it had not acknowledged.
     has_lost_inbox: bool,
     tags: BTreeMap<ClientSeq, Tag>,
+    /// What it knows of its conversations.
+    pub talk: Talk,
 }
 
 impl Client {
@@ -74,6 +77,7 @@ impl Client {
             taken: VecDeque::new(),
             has_lost_inbox: false,
             tags: BTreeMap::new(),
+            talk: Talk::default(),
         }
     }
 
@@ -165,31 +169,26 @@ impl Client {
     /// What the application had only in memory is gone, and comes again.
     fn forget(&mut self, model: &mut Model) {
         self.taken.clear();
+        self.talk.ended(self.keeps_position);
         if self.keeps_position {
             model.forgotten(self.device, &self.kept);
         }
     }
 
-    /// The application sends.
-    pub fn send(
-        &mut self,
-        group: GroupId,
-        tag: Tag,
-        text: &str,
-        order: u64,
-        model: &mut Model,
-    ) -> Result<bool, Broken> {
+    /// The application says something.
+    pub fn say(&mut self, group: GroupId, tag: Tag, what: &Say, order: u64, model: &mut Model) -> Result<bool, Broken> {
         let Some(process) = &mut self.process else { return Ok(false) };
         // Where that fails nobody can tell whether it is in the outbox.
-        let queued = process.queue(group, tag, text);
+        let queued = process.say(group, tag, what);
         model.queued(self.device, group, tag, order, queued.is_ok())?;
         self.tags.extend(queued.as_ref().ok().map(|seq| (*seq, tag)));
         Ok(queued.is_ok())
     }
 
-    /// The application takes events.
+    /// The application takes answers, and events.
     pub fn take(&mut self, max: usize, model: &mut Model) -> Result<Vec<String>, Broken> {
         let Some(process) = &mut self.process else { return Ok(Vec::new()) };
+        self.talk.answers(process)?;
         let mut told = Vec::new();
         for event in process.take_events(max) {
             told.extend(self.event(event, model)?);
@@ -204,9 +203,7 @@ impl Client {
             Event::Item(Received { position, seen_before, item }) => {
                 let (group, msgid) = (item.group, item.msgid);
                 let again = (seen_before && !self.keeps_position) || self.has_lost_inbox;
-                if let Content::Text(text) = &item.content {
-                    model.read(group, msgid, text)?;
-                }
+                model.read(device, group, msgid, &item.content)?;
                 let had = model.handed(device, group, msgid, again)?;
                 self.taken.push_back(Taken { position, group, msgid });
                 format!("{device} is handed {group} {msgid}{}", if had { " again" } else { "" })
@@ -243,11 +240,18 @@ impl Client {
             // Without a disk it cannot go on.
             Event::Ended(error) if self.fails_at.is_some() => format!("{device} has ended: {error}"),
             Event::Ended(error) => return Err(format!("{device} has ended for good: {error}")),
-            Event::Connected(_) => format!("{device} is connected"),
+            Event::Connected(_) => {
+                self.talk.wants_list = true;
+                format!("{device} is connected")
+            }
             Event::Disconnected { cause, .. } => format!("{device} has no connection: {cause}"),
             Event::Head { .. } | Event::Membership { .. } | Event::Device { .. } => return Ok(None),
             Event::Typing { .. } | Event::Presence { .. } => return Ok(None),
-            Event::ReadMark(_) | Event::Receipts { .. } => return Ok(None),
+            Event::ReadMark(mark) => {
+                self.talk.told(mark.group, Mark { version: mark.version, msgid: mark.msgid });
+                format!("{device} is told of a read mark: {mark:?}")
+            }
+            Event::Receipts { .. } => return Ok(None),
         }))
     }
 
@@ -283,7 +287,6 @@ impl Client {
 
     /// What waits in its outbox.
     pub fn unanswered(&self) -> usize {
-        let outbox = self.process.as_ref().and_then(Process::outbox);
-        outbox.map_or(usize::MAX, |outbox| outbox.entries.len() + outbox.unknown.len())
+        self.process.as_ref().and_then(Process::unanswered).unwrap_or(usize::MAX)
     }
 }

@@ -1,5 +1,7 @@
 //! Deterministic simulation: the real step machines of server and clients, over a simulated disk, index, network and
-//! clock, held against a model after every step. One seed is one run, the same each time.
+//! clock, held against a model after every step. One seed is one run, the same each time. People send, edit, recall, react,
+//! reply and mention, in groups and alone with one another; they read, mark unread, and ask what has changed and who has
+//! come how far; they come and go, get roles, are muted and banned.
 //!
 //! By default some hundreds of seeds run, always the same. `GAGGLE_SIM_SEED=N` runs one and tells all of it,
 //! `GAGGLE_SIM_SEEDS=N` as many from `GAGGLE_SIM_FIRST` on, `GAGGLE_SIM_MINUTES=N` for so long. Not simulated are sled, QUIC
@@ -26,6 +28,7 @@ mod network;
 mod plan;
 mod server;
 mod story;
+mod talk;
 mod wire;
 mod world;
 mod wrong;

@@ -28,13 +28,13 @@ pub struct Plan {
     pub delay_ms_max: u64,
     /// How often an application sends, of its turns.
     pub talkative: f64,
-    /// The faults there are, by kind: how probable at each step, or at each occasion.
+    /// The faults there are, and what else is done, by kind: how probable at each step, or at each occasion.
     rates: Vec<(Kind, f64)>,
 }
 
 /// Every kind of fault, and how probable it is where it occurs: at each step, or, for packets and flights, for each of
-/// them, and for openings at each opening.
-const RATES: [(Kind, f64); 19] = [
+/// them, and for openings at each opening. And what applications do beside sending messages, at each turn of one.
+const RATES: [(Kind, f64); 28] = [
     (Kind::Loss, 0.03),
     (Kind::Cut, 0.002),
     (Kind::Late, 0.1),
@@ -54,6 +54,15 @@ const RATES: [(Kind, f64); 19] = [
     (Kind::IndexStall, 0.000_5),
     (Kind::ClockJump, 0.001),
     (Kind::Rude, 0.003),
+    (Kind::Marks, 0.15),
+    (Kind::Lists, 0.05),
+    (Kind::Replies, 0.03),
+    (Kind::Edits, 0.06),
+    (Kind::Recalls, 0.05),
+    (Kind::Reactions, 0.02),
+    (Kind::Receipts, 0.05),
+    (Kind::Direct, 0.03),
+    (Kind::Roles, 0.3),
 ];
 
 /// Limits that a talkative member meets.
@@ -92,7 +101,7 @@ impl Plan {
         }
     }
 
-    /// How probable a kind of fault is; zero once the faults have stopped.
+    /// How probable something is; zero once the faults have stopped.
     pub fn rate(&self, kind: Kind) -> f64 {
         self.rates.iter().find(|(known, _)| *known == kind).map_or(0.0, |(_, rate)| *rate)
     }

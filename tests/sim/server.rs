@@ -17,7 +17,7 @@ use gaggle::store::faulty::{Fault, FaultyIndex};
 use gaggle::wire::code::Code;
 
 use crate::chance::{Chance, Kind};
-use crate::model::Broken;
+use crate::model::{Broken, Mark};
 use crate::network::{LinkId, Packet, Stream};
 use crate::plan::Plan;
 
@@ -57,6 +57,8 @@ pub struct Server {
     is_stopping: bool,
     /// The store was opened anew, or may have been: what it holds has to be compared.
     pub reopened: bool,
+    /// Something was published since this was last taken.
+    pub published: bool,
     /// Who has belonged to every group from its beginning.
     founder: UserId,
 }
@@ -95,6 +97,7 @@ impl Server {
             full_until: None,
             is_stopping: false,
             reopened: false,
+            published: false,
             founder: UserId::ZERO,
         }
     }
@@ -109,6 +112,7 @@ impl Server {
         let node = Node::open(&self.setup).map_err(|error| error.to_string())?;
         // Where it got through, what is left to it of its changes goes on.
         self.node = Some(node);
+        self.published = true;
         Ok(())
     }
 
@@ -317,6 +321,7 @@ impl Server {
         if let Some(node) = &mut self.node {
             node.step(work);
             self.reopened |= work == Work::Reopen;
+            self.published |= matches!(work, Work::Settle | Work::Reopen);
         }
     }
 
@@ -337,6 +342,11 @@ impl Server {
             Stream::Page(number) => node.request(*conn, number, bytes),
             Stream::Push => {}
         }
+    }
+
+    /// Which link a connection is.
+    pub fn link(&self, conn: Conn) -> Option<LinkId> {
+        self.links.get(&conn).copied()
     }
 
     /// Whether it knows who a connection is.
@@ -402,6 +412,13 @@ impl Server {
         self.node.as_ref().and_then(cursor).unwrap_or_default()
     }
 
+    /// A read mark, as it is published.
+    pub fn mark(&self, group: GroupId, user: UserId) -> Mark {
+        let row = |node: &Node| node.tables(|tables| tables.read_mark(group, user));
+        let row = self.node.as_ref().and_then(row);
+        row.map(|row| Mark { version: row.version, msgid: row.msgid }).unwrap_or_default()
+    }
+
     /// All cursors of a device, as they are published.
     pub fn cursors(&self, user: UserId, device: DeviceId) -> Vec<(GroupId, MessageId)> {
         let groups = self.groups().into_iter();
@@ -416,11 +433,12 @@ impl Server {
         self.index.engine().heal();
     }
 
-    /// Every item of a group, as the founder reads it.
+    /// Every item of a group, as the founder reads it, or one of a pair.
     pub fn items(&self, group: GroupId) -> Result<Vec<Bytes>, Broken> {
         let Some(node) = &self.node else { return Ok(Vec::new()) };
-        let seen = node.read(self.founder, group, MessageId::ZERO);
-        let seen = seen.map_err(|code| format!("the founder cannot read {group}: {code}"))?;
+        let reader = group.pair().map_or(self.founder, |(low, _)| low);
+        let seen = node.read(reader, group, MessageId::ZERO);
+        let seen = seen.map_err(|code| format!("{reader} cannot read {group}: {code}"))?;
         Ok(seen.items.into_iter().map(|(_, item)| item).collect())
     }
 

@@ -17,25 +17,30 @@ use crate::{now, on_all_cores, variable};
 const SEARCH: Duration = Duration::from_secs(120);
 
 /// A seed that catches each.
-const PINNED: [(Wrong, u64); 18] = [
+const PINNED: [(Wrong, u64); 23] = [
     (Wrong::AnswerBeforeSync, 2),
     (Wrong::ResendBeforeDurable, 15),
     (Wrong::HeadBeforeDurable, 2),
     (Wrong::NoDedup, 2),
-    (Wrong::DedupAfterAuthorisation, 3),
+    (Wrong::DedupAfterAuthorisation, 2),
     (Wrong::AckBeyondHanded, 4),
-    (Wrong::HandedByPagePlanned, 3),
+    (Wrong::HandedByPagePlanned, 1),
     (Wrong::IntervalOffByOne, 1),
-    (Wrong::FrameSkippedAtOpen, 4),
-    (Wrong::StaleFrameKept, 134),
-    (Wrong::RolledBackIndexKept, 52),
-    (Wrong::OverlayDroppedEarly, 1),
+    (Wrong::FrameSkippedAtOpen, 2),
+    (Wrong::StaleFrameKept, 107),
+    (Wrong::RolledBackIndexKept, 43),
+    (Wrong::OverlayDroppedEarly, 2),
     (Wrong::RelativeOp, 4),
     (Wrong::PushWithGap, 1),
     (Wrong::MsgidReused, 1),
     (Wrong::OutboxDroppedEarly, 1),
     (Wrong::CursorBeforeDurable, 1),
     (Wrong::SendOvertakes, 4),
+    (Wrong::UnreadCountsOwn, 1),
+    (Wrong::ReadMarkGoesBack, 2),
+    (Wrong::RecallKept, 22),
+    (Wrong::EditShownUnseen, 2),
+    (Wrong::ReceiptOfAbsent, 2),
 ];
 
 /// Runs a seed of a wrong build.

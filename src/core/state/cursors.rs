@@ -9,6 +9,7 @@ use crate::core::conversations::READ_MARK;
 use crate::core::rows::{CursorRow, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
+use crate::proof::{self, Wrong};
 
 type Entries = Vec<(GroupId, MessageId)>;
 
@@ -35,7 +36,8 @@ impl Decision<'_> {
     pub(super) fn mark_read(&mut self, device: DeviceId, group: GroupId, to: MessageId, version: u64) -> Decided {
         let user = self.session(device)?;
         let before = self.mark_of(user, group)?;
-        if version < before.version || to.min(self.tables.visible_head(user, group)) <= before.msgid {
+        let is_behind = to.min(self.tables.visible_head(user, group)) <= before.msgid;
+        if version < before.version || (is_behind && !proof::is(Wrong::ReadMarkGoesBack)) {
             return Ok(Answer::ReadMark { group, msgid: before.msgid, version: before.version });
         }
         self.put_mark(user, device, group, to, before.version)

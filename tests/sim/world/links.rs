@@ -61,8 +61,8 @@ impl World {
             }
         }
         match stream {
-            Stream::Control => self.wire.asked(id, &bytes)?,
-            Stream::Page(number) => self.wire.pulls(id, number, &bytes, &self.server)?,
+            Stream::Control => self.wire.asked(id, &bytes, &mut self.model)?,
+            Stream::Page(number) => self.wire.pulls(id, number, &bytes, &self.server, &self.model)?,
             Stream::Acks | Stream::Push => {}
         }
         self.server.arrives(id, stream, &bytes);

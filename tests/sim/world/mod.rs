@@ -1,6 +1,7 @@
 //! One simulated world: a server, machines with clients, a network and time; what happens next, and which faults strike, is
 //! drawn from the seed. After every step everything that came of it is held against the model.
 
+mod doings;
 mod links;
 mod outcome;
 mod people;
@@ -8,11 +9,13 @@ mod strikes;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use gaggle::client::Say;
 use gaggle::client::stepped::{Asked, Closing};
 use gaggle::core::command::{Answer, Command};
-use gaggle::core::rows::{Handle, Policy};
+use gaggle::core::rows::{Handle, Policy, Role};
 use gaggle::ids::{GroupId, MessageId, Tag, UserId};
 use gaggle::proof;
+use gaggle::server::stepped::Ask;
 use gaggle::wire::frame::{Enrolled, Extensions};
 use gaggle::wire::link::InviteCode;
 
@@ -66,6 +69,10 @@ pub struct World {
     people: Vec<Person>,
     clients: Vec<Client>,
     groups: Vec<GroupId>,
+    /// Direct chats that are used.
+    chats: Vec<GroupId>,
+    /// Whom the owner of the groups has banned, without an answer so far.
+    bans: Vec<(Ask, GroupId, UserId)>,
     /// A device that is being enrolled.
     errand: Option<Errand>,
     enrolled: u64,
@@ -135,6 +142,8 @@ impl World {
             people: Vec::new(),
             clients: Vec::new(),
             groups: Vec::new(),
+            chats: Vec::new(),
+            bans: Vec::new(),
             errand: None,
             enrolled: 0,
             elapsed_ms: 0,
@@ -210,6 +219,11 @@ impl World {
             Next::Server(work) => {
                 self.tell(format_args!("server: {work:?}"));
                 self.server.step(work);
+                if let Work::Request(conn, number) = work
+                    && let Some(link) = self.server.link(conn)
+                {
+                    self.wire.looked(link, number, &self.server, &self.model);
+                }
                 Ok(())
             }
             Next::Arrival(arrival) => self.arrive(arrival),

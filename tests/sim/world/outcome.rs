@@ -9,7 +9,11 @@ impl World {
         for item in self.server.take_published() {
             self.model.commit(&item)?;
         }
+        if std::mem::take(&mut self.server.reopened) {
+            self.compare()?;
+        }
         self.note_joins()?;
+        self.note_marks()?;
         for (id, out) in self.server.take_written() {
             self.written(id, out)?;
         }
@@ -17,14 +21,12 @@ impl World {
             self.model.pushed(device, group, continues, covered_to);
         }
         self.go_on_with_errand()?;
+        self.note_bans();
         for index in 0..self.clients.len() {
             self.carry_out(index);
             self.clients[index].note_wake();
         }
         self.server.check()?;
-        if std::mem::take(&mut self.server.reopened) {
-            self.compare()?;
-        }
         if let Some(reason) = self.server.has_ended()? {
             self.tell(format_args!("the server ends: {reason}"));
             self.server_is_gone();
@@ -86,6 +88,7 @@ impl World {
             self.step()?;
         }
         self.model.all_are_settled()?;
+        self.unaware()?;
         self.server.begin_stop();
         while self.server.is_up() {
             let works = self.server.works(self.elapsed_ms, |_, _| true);
@@ -113,7 +116,10 @@ impl World {
             if client.has_taken() {
                 return Some(format!("{device} has not kept what it was handed"));
             }
-            for group in &self.groups {
+            if !client.talk.has_listed(self.model.changes()) {
+                return Some(format!("{device} has not listed its conversations"));
+            }
+            for group in &self.places() {
                 let head = self.model.visible_head(client.user, *group);
                 let delivered = self.model.delivered(device, *group);
                 if delivered < head {

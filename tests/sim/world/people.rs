@@ -32,6 +32,11 @@ impl World {
             self.groups.push(group);
             self.after()?;
         }
+        for _ in 0..self.chance.below(Kind::Direct, 3) {
+            let (one, other) =
+                (self.chance.one(Kind::Direct, &self.people).user, self.chance.one(Kind::Direct, &self.people).user);
+            self.chats.push(GroupId::direct(one, other));
+        }
         Ok(())
     }
 
@@ -82,6 +87,7 @@ impl World {
         if self.chance.hits(Kind::Traffic, 0.7) {
             self.clients[index].keep(self.chance.between(Kind::Traffic, 1, 8) as usize);
         }
+        self.doings(index)?;
         if !self.is_calm() && self.chance.hits(Kind::Traffic, self.plan.talkative) {
             let burst =
                 if self.chance.hits(Kind::Traffic, 0.1) { 20 } else { self.chance.between(Kind::Traffic, 1, 3) };
@@ -98,19 +104,8 @@ impl World {
         if !self.model.is_member(group, self.clients[index].user) && !self.chance.hits(Kind::Traffic, 0.05) {
             return Ok(());
         }
-        self.sent += 1;
-        let tag = Tag::new(self.sent.to_be_bytes());
         let bytes = self.chance.scaled(Kind::Traffic, 1, 3_000) as usize;
-        let text = format!("{}:{}", self.sent, "x".repeat(bytes));
-        let client = &mut self.clients[index];
-        let device = client.device;
-        if client.process.is_none() {
-            return Ok(());
-        }
-        let safe = client.send(group, tag, &text, self.sent, &mut self.model)?;
-        let (sent, perhaps) = (self.sent, if safe { "" } else { ", perhaps" });
-        self.tell(format_args!("{device} queues {sent} for {group}{perhaps}"));
-        Ok(())
+        self.say(index, group, &Say::text(&format!("{}:{}", self.sent, "x".repeat(bytes))))
     }
 
     /// Somebody joins or leaves a group, or gets another device.
@@ -118,6 +113,7 @@ impl World {
         if self.is_calm() {
             return Ok(());
         }
+        self.roles();
         if self.chance.hits(Kind::Churn, 0.05) && self.clients.len() < self.plan.devices + 2 && self.errand.is_none() {
             self.another_device();
             return Ok(());

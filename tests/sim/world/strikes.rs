@@ -141,6 +141,7 @@ impl World {
         let starts_at = self.elapsed_ms + self.chance.scaled(Kind::Schedule, 1, 3_000);
         self.server.is_gone(starts_at);
         self.errand.iter_mut().for_each(Errand::interrupted);
+        self.bans.clear();
         let links: Vec<LinkId> = self.network.links().map(|(id, _)| id).collect();
         for id in links {
             let patience = self.elapsed_ms + self.chance.between(Kind::Cut, 10, 5_000);
@@ -186,7 +187,7 @@ impl World {
         }
         self.note_joins()?;
         for client in &self.clients {
-            for group in &self.groups {
+            for group in &self.places() {
                 let cursor = self.server.cursor(*group, client.user, client.device);
                 self.model.cursor_found(client.device, *group, cursor)?;
             }

@@ -1,14 +1,25 @@
 //! What is right, in so few lines that it can be read in one sitting.
 //!
 //! The model knows nothing of logs, indexes, sessions, credit or back-off. It knows what was committed, in which order;
-//! who belonged when, which follows from the items themselves; what each sender was told; what each device was handed.
-//! Whatever a server or a client does is held against that.
+//! who belonged when and as what, and what was edited and recalled, which follows from the items themselves ([`said`]);
+//! how far people have come, what is unread of theirs, and who may be told of it ([`marks`]); what each sender was told,
+//! and what each device was handed. Whatever a server or a client does is held against that.
+
+mod marks;
+mod said;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use gaggle::client::Content;
 use gaggle::ids::{DeviceId, GroupId, MessageId, Tag, UserId};
-use gaggle::wire::item::{self, Item, SystemBody as _, kind};
+use gaggle::wire::item::{Item, kind};
+
+pub use self::marks::{Mark, PREVIEW_BYTES, Receipt, Row};
+use self::said::{History, told};
+
+/// Messages of a group that somebody looks back at.
+const MESSAGES_MAX: usize = 12;
 
 /// A promise that was broken, and how.
 pub type Broken = String;
@@ -16,20 +27,19 @@ pub type Broken = String;
 /// An item as it was committed.
 struct Committed {
     bytes: Bytes,
-    tag: Tag,
+    item: Item,
+    /// The other members whom it mentions.
+    mentions: Vec<UserId>,
 }
 
-/// The stays of one user in one group: first and last visible msgid; no last while the stay lasts.
-type Stays = Vec<(MessageId, Option<MessageId>)>;
-
-/// One group.
-#[derive(Default)]
-struct History {
-    items: Vec<Committed>,
-    full_history: bool,
-    stays: BTreeMap<UserId, Stays>,
-    /// The last send of each device in it, by the order in which they were queued.
-    last_of: BTreeMap<DeviceId, u64>,
+/// A row of a page or push.
+pub struct Shown {
+    /// Which item.
+    pub msgid: MessageId,
+    /// The edit of it that is named.
+    pub edited_by: MessageId,
+    /// What is shown of it.
+    pub item: Bytes,
 }
 
 /// A send, from the moment that its application was told that it is safe in the outbox.
@@ -40,8 +50,8 @@ struct Send {
     safe: bool,
     /// Grows with each message that is queued.
     order: u64,
-    /// Which stay of its user it was queued in; none: the user was no member.
-    stay: Option<usize>,
+    /// Under what its user might send when it was queued; none: they might not.
+    voice: Option<usize>,
     committed: Option<MessageId>,
     /// The server has refused it for good; an answer that is lost may be followed by another, under another number.
     refused: bool,
@@ -71,52 +81,10 @@ pub struct Model {
     groups: BTreeMap<GroupId, History>,
     sends: BTreeMap<Tag, Send>,
     devices: BTreeMap<DeviceId, Device>,
+    marks: marks::AllMarks,
     joins: Vec<(GroupId, UserId)>,
     progress: u64,
-}
-
-impl History {
-    fn head(&self) -> MessageId {
-        MessageId::new(self.items.len() as u64)
-    }
-
-    fn item(&self, msgid: MessageId) -> Option<&Committed> {
-        self.items.get(usize::try_from(msgid.value().checked_sub(1)?).ok()?)
-    }
-
-    /// Everything that a user may see above this msgid.
-    fn visible(&self, user: UserId, after: MessageId) -> impl DoubleEndedIterator<Item = MessageId> + '_ {
-        let stays = self.stays.get(&user);
-        let sees = move |msgid: MessageId| {
-            let within = |(first, last): &(MessageId, Option<MessageId>)| {
-                *first <= msgid && last.is_none_or(|last| msgid <= last)
-            };
-            stays.is_some_and(|stays| stays.iter().any(within))
-        };
-        (after.value() + 1..=self.head().value()).map(MessageId::new).filter(move |msgid| sees(*msgid))
-    }
-
-    /// Whether what begins behind a msgid joins what ends with another: nothing that the user may see lies between them.
-    fn joins(&self, user: UserId, end: MessageId, after: MessageId) -> bool {
-        after <= end || self.visible(user, end).next().is_none_or(|next| next > after)
-    }
-
-    /// Which stay of a user lasts.
-    fn stay(&self, user: UserId) -> Option<usize> {
-        let stays = self.stays.get(&user)?;
-        stays.last().is_some_and(|(_, last)| last.is_none()).then_some(stays.len())
-    }
-
-    fn enters(&mut self, user: UserId, at: MessageId) {
-        let first = if self.full_history { MessageId::new(1) } else { at };
-        self.stays.entry(user).or_default().push((first, None));
-    }
-
-    fn leaves(&mut self, user: UserId, at: MessageId) {
-        if let Some((_, last)) = self.stays.get_mut(&user).and_then(|stays| stays.last_mut()) {
-            last.get_or_insert(at);
-        }
-    }
+    changes: u64,
 }
 
 impl Model {
@@ -125,30 +93,16 @@ impl Model {
     /// An item was published as committed: the next of its group, its sender's next, and no send twice.
     pub fn commit(&mut self, bytes: &Bytes) -> Result<(), Broken> {
         let item = Item::decode(bytes).map_err(|error| format!("an item was committed that is none: {error}"))?;
-        let Item { gid, msgid, kind: what, author, tag, body, .. } = item;
+        let Item { gid, msgid, kind: what, author, tag, .. } = item;
         let history = self.groups.entry(gid).or_default();
         if msgid != history.head().next() {
             return Err(format!("{gid} {msgid} was committed after {}", history.head()));
         }
-        let about = |body: &Bytes| item::Left::decode(body).map(|left| left.user).map_err(|error| error.to_string());
-        match what {
-            kind::CREATED => {
-                let created = item::Created::decode(&body).map_err(|error| error.to_string())?;
-                history.full_history = created.policy == 1;
-                history.enters(author, msgid);
-                self.joins.push((gid, author));
-            }
-            kind::JOINED => {
-                let user = about(&body)?;
-                history.enters(user, msgid);
-                self.joins.push((gid, user));
-            }
-            kind::LEFT | kind::REMOVED => history.leaves(about(&body)?, msgid),
-            _ => {}
-        }
-        history.items.push(Committed { bytes: bytes.clone(), tag });
+        let joins = history.add(bytes.clone(), item)?;
+        self.joins.extend(joins.into_iter().map(|user| (gid, user)));
         self.progress += 1;
-        if what != kind::TEXT {
+        self.changes += 1;
+        if !matches!(what, kind::TEXT | kind::EDIT | kind::RECALL | kind::REACTION) {
             return Ok(());
         }
         let send = self.sends.get_mut(&tag).ok_or_else(|| format!("{gid} {msgid} was never sent by anybody"))?;
@@ -161,8 +115,11 @@ impl Model {
         if send.group != gid {
             return Err(format!("a send of {} to {} was stored in {gid}", send.device, send.group));
         }
-        // Whoever was no member meanwhile may have been refused, which uses a number up: the message goes on under another.
-        let is_steady = send.stay.is_some() && history.stay(author) == send.stay;
+        if what != kind::TEXT {
+            return Ok(());
+        }
+        // Whoever might not send meanwhile may have been refused, which uses a number up: the message goes on under another.
+        let is_steady = send.voice.is_some() && history.voice(author) == send.voice;
         let last = history.last_of.entry(send.device).or_default();
         if is_steady && send.order < *last {
             return Err(format!("{gid} {msgid} of {} was queued before what it comes behind", send.device));
@@ -171,21 +128,23 @@ impl Model {
         Ok(())
     }
 
-    /// A server has opened the store and found these items of a group: what was committed before comes first.
+    /// A server has opened the store and found these items of a group: what was committed before comes first, and nothing
+    /// is left of what was recalled.
     pub fn reopened(&mut self, group: GroupId, found: &[Bytes]) -> Result<(), Broken> {
-        let history = self.groups.entry(group).or_default();
+        let known = self.groups.get(&group).map_or(0, |history| history.items.len());
+        found.iter().skip(known).try_for_each(|item| self.commit(item))?;
+        let Some(history) = self.groups.get(&group) else { return Ok(()) };
         for (index, committed) in history.items.iter().enumerate() {
-            let msgid = MessageId::new(index as u64 + 1);
+            let msgid = committed.item.msgid;
+            let wiped = || committed.item.clone().wiped().encode().ok();
             match found.get(index) {
                 None => return Err(format!("{group} {msgid} was committed and is lost")),
-                Some(other) if *other != committed.bytes => {
-                    return Err(format!("{group} {msgid} was committed and is another item now"));
-                }
-                Some(_) => {}
+                Some(same) if *same == committed.bytes && !history.is_recalled(msgid) => {}
+                Some(wiped_now) if history.is_recalled(msgid) && wiped().is_some_and(|wiped| wiped == *wiped_now) => {}
+                Some(_) => return Err(format!("{group} {msgid} was committed and is another item now")),
             }
         }
-        let known = history.items.len();
-        found.iter().skip(known).try_for_each(|item| self.commit(item))
+        Ok(())
     }
 
     /// Grows with everything that is committed or handed to an application.
@@ -200,7 +159,20 @@ impl Model {
 
     /// Whether a user is a member now.
     pub fn is_member(&self, group: GroupId, user: UserId) -> bool {
-        self.groups.get(&group).is_some_and(|history| history.stay(user).is_some())
+        self.groups.get(&group).is_some_and(|history| history.is_member(user))
+    }
+
+    /// Somebody was told that a user is out of a group for good.
+    pub fn banned(&mut self, group: GroupId, user: UserId) {
+        self.groups.entry(group).or_default().ban(user);
+    }
+
+    /// The last messages of a group that a user may see, recalled ones too; of one author, or of all.
+    pub fn messages(&self, user: UserId, group: GroupId, author: Option<UserId>) -> Vec<MessageId> {
+        let Some(history) = self.groups.get(&group) else { return Vec::new() };
+        let is_of = |item: &Item| item.is_content() && author.is_none_or(|author| author == item.author);
+        let is_meant = |msgid: &MessageId| history.item(*msgid).is_some_and(|it| is_of(&it.item));
+        history.visible(user, MessageId::ZERO).rev().filter(is_meant).take(MESSAGES_MAX).collect()
     }
 
     /// The last item of a group.
@@ -224,9 +196,9 @@ impl Model {
     /// A message is safe in the outbox of a device, or may be; `order` grows with each.
     pub fn queued(&mut self, device: DeviceId, group: GroupId, tag: Tag, order: u64, safe: bool) -> Result<(), Broken> {
         let user = self.devices.get(&device).map_or(UserId::ZERO, |known| known.user);
-        let stay = self.groups.get(&group).and_then(|history| history.stay(user));
+        let voice = self.groups.get(&group).and_then(|history| history.voice(user));
         let (committed, refused, told_refused) = (None, false, false);
-        let send = Send { device, group, safe, order, stay, committed, refused, told_refused };
+        let send = Send { device, group, safe, order, voice, committed, refused, told_refused };
         if self.sends.insert(tag, send).is_some() { Err("a tag was drawn twice".to_owned()) } else { Ok(()) }
     }
 
@@ -234,7 +206,9 @@ impl Model {
     pub fn answered_sent(&self, tag: Tag, group: GroupId, msgid: MessageId) -> Result<(), Broken> {
         match self.groups.get(&group).and_then(|history| history.item(msgid)) {
             None => Err(format!("a send was answered as {group} {msgid} before that is committed")),
-            Some(item) if item.tag != tag => Err(format!("a send was answered as {group} {msgid}, which is another")),
+            Some(committed) if committed.item.tag != tag => {
+                Err(format!("a send was answered as {group} {msgid}, which is another"))
+            }
             Some(_) => Ok(()),
         }
     }
@@ -300,14 +274,14 @@ impl Model {
     }
 
     /// Rows were written to a device: all that is visible behind `after` and up to `covered_to`, no more. Only what counts
-    /// as handed may its cursor pass later.
+    /// as handed may its cursor pass later. Of what had been edited up to `edited_to` the newest edit is named.
     pub fn shown(
         &mut self,
         device: DeviceId,
         group: GroupId,
-        after: MessageId,
-        covered_to: MessageId,
-        rows: &[(MessageId, Bytes)],
+        (after, covered_to): (MessageId, MessageId),
+        rows: &[Shown],
+        edited_to: MessageId,
         counts: bool,
     ) -> Result<(), Broken> {
         let known = self.devices.get_mut(&device).ok_or("items were shown to nobody")?;
@@ -316,19 +290,14 @@ impl Model {
             return Err(format!("{group} was covered to {covered_to} while its head is {}", history.head()));
         }
         let expected = history.visible(known.user, after).take_while(|msgid| *msgid <= covered_to);
-        let shown = rows.iter().map(|(msgid, _)| *msgid);
+        let shown = rows.iter().map(|row| row.msgid);
         if let Some((right, wrong)) = first_difference(expected, shown) {
-            let told = |msgid: Option<MessageId>| msgid.map_or("nothing".to_owned(), |msgid| msgid.to_string());
             let (right, wrong) = (told(right), told(wrong));
             return Err(format!(
                 "{device} was shown {group} behind {after} up to {covered_to} with {wrong} for {right}"
             ));
         }
-        for (msgid, bytes) in rows {
-            if history.item(*msgid).is_none_or(|item| item.bytes != *bytes) {
-                return Err(format!("{device} was shown another {group} {msgid} than was committed"));
-            }
-        }
+        rows.iter().try_for_each(|row| history.shows(known.user, row, edited_to))?;
         let written = known.written.entry(group).or_default();
         if counts && history.joins(known.user, *written, after) {
             *written = (*written).max(covered_to);
@@ -368,7 +337,7 @@ impl Model {
         let left_out = |next: &MessageId| *next <= skippable && *next < msgid;
         let next = history.visible(known.user, *last).find(|next| !left_out(next));
         if next != Some(msgid) {
-            let next = next.map_or("nothing".to_owned(), |next| next.to_string());
+            let next = told(next);
             return Err(format!("{device} was handed {group} {msgid} after {last}, where {next} comes next"));
         }
         *last = msgid;
@@ -376,12 +345,18 @@ impl Model {
         Ok(false)
     }
 
-    /// A text was read: it is what was sent.
-    pub fn read(&self, group: GroupId, msgid: MessageId, text: &str) -> Result<(), Broken> {
-        let item = self.groups.get(&group).and_then(|history| history.item(msgid));
-        let body = item.and_then(|item| Item::decode(&item.bytes).ok()).map(|item| item.body);
-        let same = body.is_some_and(|body| body == text.as_bytes());
-        if same { Ok(()) } else { Err(format!("the text of {group} {msgid} is not what was sent")) }
+    /// An application reads what an item says: it is what was sent, of what its user may see.
+    pub fn read(&self, device: DeviceId, group: GroupId, msgid: MessageId, content: &Content) -> Result<(), Broken> {
+        let user = self.devices.get(&device).map_or(UserId::ZERO, |known| known.user);
+        let history = self.groups.get(&group).ok_or_else(|| format!("an item of {group}, which nobody committed"))?;
+        let says = |text: &str| history.item(msgid).is_some_and(|it| it.item.body == text.as_bytes());
+        let is_right = match content {
+            Content::Text(text) => says(text),
+            Content::Edit { target, text } => says(text) && history.sees(user, *target),
+            Content::Recalled { .. } => history.is_recalled(msgid),
+            _ => true,
+        };
+        if is_right { Ok(()) } else { Err(format!("{device} reads {group} {msgid} as what it is not: {content:?}")) }
     }
 
     /// The application of a device had kept no more than this, and has lost the rest: it comes again.
