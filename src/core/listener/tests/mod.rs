@@ -3,6 +3,8 @@
 mod simulation;
 
 use super::*;
+use crate::core::command::{Command, Retain};
+use crate::core::retention::{Read, Retention};
 use crate::core::sight::TablesSight;
 use crate::core::state::tests::{World, m};
 use crate::ids::DeviceId;
@@ -78,6 +80,16 @@ impl Desk {
         self.listener.fetched(&fetched, SOON, &sight(&self.world, self.bob), &mut self.effects);
     }
 
+    /// Retention removes what lies below a msgid.
+    fn trim(&mut self, to: u64) {
+        let (by, group, policy) = (self.anna, self.group, Retention { count: Some(0), ..Retention::ALL });
+        self.world.answer(Command::SetRetention { by, group, policy: Some(policy) });
+        let clock_ms = self.world.now_ms;
+        let retain = Retain { group, policy, read: Read::default(), to: m(to), content_gone: 0, clock_ms };
+        self.world.answer(Command::Retain(retain));
+        assert_eq!(self.world.tables.first_kept(group), m(to));
+    }
+
     fn heads(&mut self) -> Vec<u64> {
         self.listener.take_heads().into_iter().map(|(_, head)| head.value()).collect()
     }
@@ -114,6 +126,27 @@ fn what_continues_is_pushed() {
     assert_eq!(desk.done(), [(2, 3, 3, 3), (3, 4, 5, 5)]);
     assert_eq!(desk.handed(), 5);
     assert!(desk.heads().is_empty(), "whoever gets the items needs no head");
+}
+
+/// Scenario 27: what is gone is named by a page, and passed over by no push, whether offered or read for one.
+#[test]
+fn nothing_is_pushed_over_what_retention_removed() {
+    let mut desk = Desk::live();
+    desk.world.say_up_to(desk.anna, desk.group, 9);
+    desk.trim(10);
+    desk.commit(10);
+    assert_eq!((desk.done(), desk.heads(), desk.handed()), (vec![], vec![10], 2));
+    desk.fetched(2, 2);
+    assert_eq!((desk.done(), desk.handed()), (vec![], 2));
+    // The page that names it covers it, and what lies behind is read at once.
+    desk.page(2, 9);
+    assert_eq!(desk.done().into_iter().map(|(after, ..)| after).collect::<Vec<u64>>(), [9]);
+    desk.fetched(9, 10);
+    assert_eq!((desk.done(), desk.handed()), (vec![(9, 10, 10, 10)], 10));
+    // Whoever has it all is not held up by what goes.
+    desk.trim(11);
+    desk.commit(11);
+    assert_eq!((desk.done(), desk.heads()), (vec![(10, 11, 11, 11)], vec![]));
 }
 
 #[test]

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use crate::core::command::{Answer, Command};
+use crate::core::command::{Answer, Command, Retain};
 use crate::core::listener::{Amount, Effect, Fetched, Listener, Moment, Offered, Page, Pull, Sight, Wanted};
+use crate::core::retention::{Keeping, Read, Retention};
 use crate::core::sight::TablesSight;
 use crate::core::state::tests::{World, handle, m};
+use crate::core::visible::Span;
 use crate::ids::{DeviceId, GroupId, MessageId};
 use crate::limits::ACK_DELAY_MS_MAX;
 
@@ -41,6 +43,8 @@ struct Plan {
     cuts_ms: u64,
     /// The listener's user is removed and added again about every so many ms; zero: never.
     removals_ms: u64,
+    /// Retention removes the oldest items of a group about every so many ms; zero: never.
+    trims_ms: u64,
     item_bytes: u32,
 }
 
@@ -58,13 +62,14 @@ enum Down {
     Push { group: GroupId, continues: MessageId, rows: Vec<MessageId>, covered_to: MessageId, credit: Amount },
     Heads(Vec<(GroupId, MessageId)>),
     Rows { group: GroupId, rows: Vec<MessageId> },
-    End { group: GroupId, covered_to: MessageId, head: MessageId },
+    End { group: GroupId, covered_to: MessageId, head: MessageId, gone: Vec<Span> },
 }
 
 #[derive(Clone)]
 enum Happening {
     Speak,
     Remove,
+    Trim,
     Cut,
     Connect,
     Tick,
@@ -84,6 +89,7 @@ struct Serving {
     rows: Vec<MessageId>,
     covered_to: MessageId,
     head: MessageId,
+    gone: Vec<Span>,
     extra_ms: u64,
 }
 
@@ -92,6 +98,8 @@ struct Serving {
 struct Copy {
     end: MessageId,
     items: Vec<MessageId>,
+    /// What it was told is gone.
+    gone: Vec<Span>,
     /// Pushed ahead of an open page: what it continues, rows, covered to.
     ahead: Vec<(MessageId, Vec<MessageId>, MessageId)>,
     head: MessageId,
@@ -105,6 +113,16 @@ impl Copy {
         }
         self.end = self.end.max(rows.last().copied().unwrap_or_default()).max(covered_to);
         self.head = self.head.max(self.end);
+    }
+
+    /// These are gone: what it does not have of them.
+    fn lose(&mut self, gone: &[Span]) {
+        for gone in gone {
+            let Some(gone) = gone.within(self.end.next(), MessageId::MAX) else { continue };
+            assert!(self.items.last().is_none_or(|last| *last < gone.first), "told before what comes behind it");
+            self.gone.push(gone);
+            self.end = gone.last;
+        }
     }
 
     /// Joins what was kept ahead; says how many items that were.
@@ -195,11 +213,23 @@ impl Simulation {
         if self.plan.removals_ms > 0 {
             self.at(self.plan.removals_ms, Happening::Remove);
         }
+        if self.plan.trims_ms > 0 {
+            let policy = Some(Retention { count: Some(0), ..Retention::ALL });
+            for group in self.groups.clone() {
+                self.world.answer(Command::SetRetention { by: self.anna, group, policy });
+            }
+            self.at(self.plan.trims_ms, Happening::Trim);
+        }
         while let Some(((now_ms, _), (connection, happening))) = self.queue.pop_first() {
             self.now_ms = now_ms;
             let of_any = matches!(
                 happening,
-                Happening::Speak | Happening::Remove | Happening::Cut | Happening::Tick | Happening::Durable(_)
+                Happening::Speak
+                    | Happening::Remove
+                    | Happening::Trim
+                    | Happening::Cut
+                    | Happening::Tick
+                    | Happening::Durable(_)
             );
             if of_any || connection == self.connection {
                 self.happen(happening);
@@ -213,6 +243,7 @@ impl Simulation {
         match happening {
             Happening::Speak => self.speak(),
             Happening::Remove => self.remove(),
+            Happening::Trim => self.trim(),
             Happening::Cut => self.cut(),
             Happening::Connect => self.connect(),
             Happening::Tick => {
@@ -272,6 +303,23 @@ impl Simulation {
         }
     }
 
+    /// The first kept item of a group moves up, by some or by all that there are.
+    fn trim(&mut self) {
+        let group = self.groups[usize::try_from(self.dice.roll(2)).unwrap()];
+        let (first, head) = (self.world.tables.first_kept(group), self.world.tables.head(group));
+        let some = first.value() + self.dice.roll(40);
+        let to = if self.dice.roll(3) == 0 { head.next() } else { m(some).min(head.next()) };
+        let (policy, clock_ms) = (self.world.tables.retention(group, Keeping::default()), self.world.now_ms);
+        let content_gone = self.world.tables.group(group).unwrap().content_gone;
+        let retain = Retain { group, policy, read: Read::default(), to, content_gone, clock_ms };
+        self.world.answer(Command::Retain(retain));
+        assert_eq!(self.world.tables.first_kept(group), to);
+        if self.now_ms < self.plan.until_ms {
+            let in_ms = 1 + self.dice.roll(2 * self.plan.trims_ms);
+            self.at(in_ms, Happening::Trim);
+        }
+    }
+
     fn offer_since(&mut self, before: &[MessageId]) {
         let mut effects = Vec::new();
         for (group, before) in self.groups.clone().into_iter().zip(before) {
@@ -320,7 +368,8 @@ impl Simulation {
                 let page = self.listener.open_page(group, after, Pull::Deliver, &sight).unwrap();
                 let (covered_to, head) = (page.after(), MessageId::ZERO);
                 let extra_ms = self.dice.roll(60);
-                self.pages.insert(stream, Serving { page, group, rows: Vec::new(), covered_to, head, extra_ms });
+                let (rows, gone) = (Vec::new(), Vec::new());
+                self.pages.insert(stream, Serving { page, group, rows, covered_to, head, gone, extra_ms });
                 self.at(1, Happening::Reads { stream });
             }
             Up::Ack(entries) => {
@@ -332,8 +381,14 @@ impl Simulation {
         self.carry_out(effects);
     }
 
-    /// Visible items above a msgid as the store would give them, and how far they cover.
+    /// What would be visible above a msgid, had it not been removed.
+    fn gone(&self, group: GroupId, after: MessageId) -> Vec<Span> {
+        self.world.tables.gone(self.world.user_of(self.bob), group, after).collect()
+    }
+
+    /// Visible items above a msgid as the store would give them, and how far they cover; none behind what is gone.
     fn read(&self, group: GroupId, after: MessageId, items: usize) -> (Vec<MessageId>, MessageId) {
+        let items = if self.gone(group, after).is_empty() { items } else { 0 };
         let bobs = self.world.user_of(self.bob);
         let tables = &self.world.tables;
         let spans = tables.visible(bobs, group, after);
@@ -347,9 +402,9 @@ impl Simulation {
         let serving = &self.pages[&stream];
         let (group, after) = (serving.group, serving.page.after());
         let (rows, covered_to) = self.read(group, after, PAGE_ITEMS);
-        let head = sight(&self.world, self.bob).head(group);
+        let (head, gone) = (sight(&self.world, self.bob).head(group), self.gone(group, after));
         let serving = self.pages.get_mut(&stream).unwrap();
-        (serving.rows, serving.covered_to, serving.head) = (rows, covered_to, head);
+        (serving.rows, serving.covered_to, serving.head, serving.gone) = (rows, covered_to, head, gone);
         self.at(1, Happening::Writes { stream });
     }
 
@@ -370,8 +425,8 @@ impl Simulation {
         let mut effects = Vec::new();
         let sight = sight(&self.world, self.bob);
         self.listener.page_ended(serving.page, serving.covered_to, serving.head, &sight, &mut effects);
-        let (covered_to, head) = (serving.covered_to, serving.head);
-        self.at(in_ms, Happening::Reaches(Down::End { group, covered_to, head }));
+        let (covered_to, head, gone) = (serving.covered_to, serving.head, serving.gone);
+        self.at(in_ms, Happening::Reaches(Down::End { group, covered_to, head, gone }));
         self.carry_out(effects);
     }
 
@@ -424,9 +479,22 @@ impl Simulation {
 
     fn check_copies(&self) {
         for group in &self.groups {
-            let expected: Vec<MessageId> = self.world.seen(self.bob, *group).into_iter().map(m).collect();
-            assert!(self.copies[group].items == expected, "{group}: every visible item, in order, once");
+            let copy = &self.copies[group];
+            assert!(copy.items.is_sorted_by(|one, other| one < other), "{group}: in order, once");
+            let mut told: Vec<MessageId> = copy.items.clone();
+            for gone in &copy.gone {
+                told.extend((gone.first.value()..=gone.last.value()).map(m));
+            }
+            told.sort_unstable();
+            let removed = self.gone(*group, MessageId::ZERO).into_iter().chain(self.seen(*group));
+            // The created and the join are below where it begins.
+            let all = removed.flat_map(|span| span.first.value()..=span.last.value()).filter(|msgid| *msgid > 1);
+            assert!(told.into_iter().eq(all.map(m)), "{group}: every visible item, or that it is gone");
         }
+    }
+
+    fn seen(&self, group: GroupId) -> Vec<Span> {
+        self.world.tables.visible(self.world.user_of(self.bob), group, MessageId::ZERO).collect()
     }
 
     // ---- the client ---------------------------------------------------------------------------------------------------
@@ -494,8 +562,9 @@ impl Simulation {
                 self.copies.get_mut(&group).unwrap().take(&rows, MessageId::ZERO);
                 self.want_ack();
             }
-            Down::End { group, covered_to, head } => {
+            Down::End { group, covered_to, head, gone } => {
                 let copy = self.copies.get_mut(&group).unwrap();
+                copy.lose(&gone);
                 copy.take(&[], covered_to);
                 let joined = copy.join_ahead();
                 copy.head = copy.head.max(head);
@@ -551,6 +620,7 @@ const CALM: Plan = Plan {
     one_way_ms: 20,
     cuts_ms: 0,
     removals_ms: 0,
+    trims_ms: 0,
     item_bytes: 120,
 };
 
@@ -579,7 +649,8 @@ fn nothing_is_skipped_when_live_items_arrive_in_mid_pull_and_the_link_drops() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Scenarios 4 to 8 at random: delays, cuts, removals; every visible item arrives, in order, once.
+    /// Scenarios 4 to 8 at random, and 27: delays, cuts, removals, retention; every visible item arrives, in order, once, or
+    /// is said to be gone before what comes behind it.
     #[test]
     fn every_visible_item_arrives_in_order_and_once(
         seed in any::<u64>(),
@@ -589,9 +660,12 @@ proptest! {
         one_way_ms in 0..200u64,
         cuts_ms in prop_oneof![Just(0u64), 50..800u64],
         removals_ms in prop_oneof![Just(0u64), 20..500u64],
+        trims_ms in prop_oneof![Just(0u64), 20..300u64],
         item_bytes in prop_oneof![Just(100u32), Just(3_000u32), Just(40_000u32)],
     ) {
-        let plan = Plan { seed, backlog, every_ms, at_once, until_ms: 1_500, one_way_ms, cuts_ms, removals_ms, item_bytes };
+        let until_ms = 1_500;
+        let plan =
+            Plan { seed, backlog, every_ms, at_once, until_ms, one_way_ms, cuts_ms, removals_ms, trims_ms, item_bytes };
         Simulation::new(plan).run();
     }
 }
