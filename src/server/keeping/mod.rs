@@ -36,6 +36,8 @@ pub(crate) use task::Task;
 struct Known {
     /// No row is left below this item.
     trimmed: MessageId,
+    /// What was asked last: from which first kept item to which.
+    asked: Option<(MessageId, MessageId)>,
     ages: Option<Ages>,
     counted: Option<Counted>,
 }
@@ -185,7 +187,10 @@ impl Keeper {
         let to = if look.policy.bytes.is_some() { most.min(at_once) } else { most };
         // What came since the look is for the next one.
         let to = to.min(look.head.next());
-        if to <= look.first_kept {
+        // What was refused is asked again in the next round.
+        let asked = Some((look.first_kept, to)).filter(|asked| known.asked != Some(*asked));
+        known.asked = asked;
+        if to <= look.first_kept || asked.is_none() {
             return Ok(Step::Rest);
         }
         let Some(last) = look.items(to.previous().previous(), to.previous(), 1)?.pop() else {

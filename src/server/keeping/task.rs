@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
 use crate::clock;
-use crate::core::command::Command;
+use crate::core::command::{Answer, Command};
 use crate::limits::RETENTION_INTERVAL_MS;
 use crate::proof;
 use crate::server::Shared;
@@ -89,11 +89,13 @@ async fn note_seen(shared: &Shared) {
     }
 }
 
-/// Says whether a command was decided and is durable.
+/// Says whether a command was carried out, durably. Where it was not (the disk is full, the store is opened anew) it is tried
+/// again with the next round.
 async fn asked(shared: &Shared, command: Command) -> bool {
     let outcome = shared.commands.ask(command).await;
-    if let Outcome::Failed(code) = &outcome {
-        debug!(%code, "nothing is kept or removed now; it is tried again");
+    let is_done = matches!(outcome, Outcome::Decided(Answer::Done(_)));
+    if !is_done {
+        debug!(?outcome, "nothing is noted or removed now; it is tried again");
     }
-    !matches!(outcome, Outcome::Failed(_))
+    is_done
 }

@@ -383,6 +383,26 @@ fn trimming_goes_on_after_a_stop_in_the_middle_and_the_first_kept_item_is_durabl
     }
 }
 
+#[test]
+fn what_was_refused_is_asked_again_only_in_the_next_round() {
+    let mut story = said(20);
+    story.happens(Happens::Keeps(5));
+    for _ in 0..3 {
+        story.keeper.begin(NOW, crate::clock::monotonic());
+        let mut asked = 0;
+        loop {
+            match story.keeper.step(&story.world.view).unwrap() {
+                Step::Ask(command) => asked += usize::from(matches!(*command, Command::Retain(_))),
+                Step::Again => {}
+                Step::Rest => break,
+            }
+        }
+        assert_eq!(asked, 1);
+    }
+    story.keep_all();
+    assert_eq!(story.world.view.read().tables.first_kept(story.group).value(), story.head() - 4);
+}
+
 /// How far a keeper moves the first kept item of a group that keeps this, at a time of the clock after so long.
 fn kept_at(story: &mut Story, policy: Retention, now_ms: u64, since: Duration) -> u64 {
     let (by, group) = (story.devices[0], story.group);
