@@ -354,6 +354,11 @@ impl Receiving {
         self.inbox.expects_answer()
     }
 
+    /// Whether acks wait until the connection has handed out what they are of.
+    pub(super) fn holds_acks_back(&self) -> bool {
+        self.inbox.holds_acks_back()
+    }
+
     /// When to come back although nothing happened, for what was not due yet at this time.
     pub(super) fn wakes_at(&self, now_ms: u64) -> Option<u64> {
         self.inbox.wakes_at(now_ms)

@@ -89,6 +89,20 @@ fn whoever_was_away_gets_exactly_what_they_missed_and_nothing_again() {
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{ended:?}");
 }
 
+/// What came with an earlier `tail` is printed before there is a connection to acknowledge it on.
+#[test]
+fn what_a_short_tail_prints_counts_as_seen_also_where_an_earlier_one_had_fetched_it() {
+    let served = Served::start();
+    let (alice, bob) = served.team();
+    for text in ["a", "b", "c", "d", "e", "f"] {
+        alice.ok(&["send", "team", text]);
+    }
+    for (count, seen) in [("3", 4), ("2", 6), ("1", 7), ("1", 8)] {
+        assert_eq!(bob.ok(&["tail", "--count", count]).out.lines().count(), count.parse::<usize>().unwrap());
+        assert_eq!(bob.json(&["group", "list"])[0]["cursor"], seen);
+    }
+}
+
 /// Scenario 36: the terminal is never controlled by a name or a body.
 #[test]
 fn naughty_strings_are_shown_and_never_obeyed_and_exact_in_json() {

@@ -28,29 +28,38 @@ impl Engine<Quic> {
             if let Err(error) = self.advance().await {
                 self.end(error).await;
             }
-            let turned = match self.turn(&mut commands).await {
-                Turn::Abandoned => return self.finish().await,
-                Turn::Other => Ok(()),
-                Turn::Commands(commands) => match self.obey(commands).await {
-                    Some(closed) => {
-                        self.finish().await;
+            match self.turn(&mut commands).await {
+                Turn::Abandoned => return self.finish(&mut commands).await,
+                Turn::Commands(asked) => {
+                    if let Some(closed) = self.obey(asked).await {
+                        self.finish(&mut commands).await;
                         // Who closed may be gone.
                         return closed.send(()).unwrap_or_default();
                     }
-                    None => Ok(()),
-                },
-                Turn::Net(events) => self.happened(events).await,
-                Turn::Connected(result) => self.connected(result).await,
-            };
-            if let Err(error) = turned {
-                self.end(error).await;
+                }
+                turn => self.take(turn).await,
             }
         }
     }
 
+    /// Takes what came.
+    async fn take(&mut self, turn: Turn) {
+        let taken = match turn {
+            Turn::Net(events) => self.happened(events).await,
+            Turn::Connected(result) => self.connected(result).await,
+            Turn::Commands(_) | Turn::Other | Turn::Abandoned => Ok(()),
+        };
+        if let Err(error) = taken {
+            self.end(error).await;
+        }
+    }
+
     /// Tells the server what was acknowledged, waits a while for its answer, and goes.
-    async fn finish(&mut self) {
+    async fn finish(&mut self, commands: &mut mpsc::Receiver<Command>) {
         let deadline = tokio::time::Instant::from_std(clock::monotonic() + LAST_ACKS);
+        // What was stored by an earlier process may have been acknowledged before there was a connection to tell it on.
+        let gone_on = tokio::time::timeout_at(deadline, self.go_on_for_acks(commands));
+        gone_on.await.unwrap_or(());
         self.close().await;
         while self.waits_for_last_answer() {
             match tokio::time::timeout_at(deadline, self.net.events.recv()).await {
@@ -60,6 +69,23 @@ impl Engine<Quic> {
             }
         }
         self.leave().await;
+    }
+
+    /// Goes on as long as there is a connection, or soon may be, that acks wait for.
+    async fn go_on_for_acks(&mut self, commands: &mut mpsc::Receiver<Command>) {
+        loop {
+            if let Err(error) = self.advance().await {
+                self.end(error).await;
+            }
+            let holds_back = self.receiving.as_ref().is_some_and(Receiving::holds_acks_back);
+            if !holds_back || matches!(self.link, Link::Down(_)) {
+                return;
+            }
+            match self.turn(commands).await {
+                Turn::Abandoned => return,
+                turn => self.take(turn).await,
+            }
+        }
     }
 
     /// Waits for whatever comes first.

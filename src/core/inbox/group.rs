@@ -98,10 +98,20 @@ pub(super) fn take(deliveries: &mut VecDeque<Delivery>, id: GroupId, group: &mut
     }
 }
 
-/// What to acknowledge of a group, where that says anything new. Who has all that was delivered has also what is
-/// invisible behind it.
+/// Up to where the application has everything. Who has all that was delivered has also what is invisible behind it.
+fn has(group: &Group) -> MessageId {
+    if group.acked >= group.last { group.end } else { group.acked }
+}
+
+/// Whether the application has what the server does not know of and can't be told yet: a connection takes acks only of
+/// what it has handed out itself.
+pub(super) fn holds_back(group: &Group) -> bool {
+    let has = has(group);
+    !group.refused && group.cursor < has && !(group.known && has <= group.covered)
+}
+
+/// What to acknowledge of a group, where that says anything new.
 pub(super) fn to_ack(group: &Group) -> Option<MessageId> {
-    let has = if group.acked >= group.last { group.end } else { group.acked };
-    let ack = has.min(group.covered);
+    let ack = has(group).min(group.covered);
     (group.known && !group.refused && ack > group.ack_sent).then_some(ack)
 }

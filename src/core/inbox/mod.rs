@@ -22,7 +22,7 @@ use crate::limits::{
     PULLS_UNDER_WAY_MAX,
 };
 
-use group::{Early, Group, deliver, note, open, pullable, rise, take, to_ack};
+use group::{Early, Group, deliver, holds_back, note, open, pullable, rise, take, to_ack};
 
 /// After this long without the expected cursor an ack counts as cut down or lost, in ms: well above what a server waits
 /// before it answers acks.
@@ -379,6 +379,12 @@ impl Inbox {
     #[must_use]
     pub fn expects_answer(&self) -> bool {
         self.groups.values().any(|group| group.known && !group.refused && group.cursor < group.ack_sent)
+    }
+
+    /// Whether the application has what the server can't be told yet, but once this connection has handed it out.
+    #[must_use]
+    pub fn holds_acks_back(&self) -> bool {
+        self.groups.iter().any(|(id, group)| self.wants(*id) && holds_back(group))
     }
 
     /// The server's durable cursor of a group.
