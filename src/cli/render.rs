@@ -127,7 +127,8 @@ pub fn gone(group: GroupId, first: MessageId, last: MessageId, form: Form<'_>) -
     if form.json {
         return json_line(&GoneJson { group: group.to_string(), msgid: last, kind: "gone", first, last });
     }
-    Ok(format!("{}{first}-{last} * these are gone: they were too old to be kept\n", label(form)))
+    let which = if first == last { format!("{first}") } else { format!("{first}-{last}") };
+    Ok(format!("{}{which} * gone: the group does not keep this any more\n", label(form)))
 }
 
 fn text(item: &Item, seen_before: bool, names: &Names, form: Form<'_>) -> String {
@@ -446,6 +447,8 @@ mod tests {
     fn what_is_gone_is_named() {
         let form = Form { json: false, label: Some("team"), now_ms: 0 };
         let shown = gone(GroupId::new(1), MessageId::new(1), MessageId::new(9), form).unwrap();
-        assert_eq!(shown, "[team] 1-9 * these are gone: they were too old to be kept\n");
+        assert_eq!(shown, "[team] 1-9 * gone: the group does not keep this any more\n");
+        let shown = gone(GroupId::new(1), MessageId::new(9), MessageId::new(9), form).unwrap();
+        assert_eq!(shown, "[team] 9 * gone: the group does not keep this any more\n");
     }
 }
