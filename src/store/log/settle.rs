@@ -59,7 +59,9 @@ impl Survey {
     /// the lsn or before.
     fn ends_by(&self, index: usize, lsn: Lsn) -> bool {
         let next = self.segments.get(index.saturating_add(1)).and_then(|surveyed| surveyed.first);
-        let below = index < self.end.0 && next.is_some_and(|first| first <= lsn.next());
+        // What the head of a frame bears in which the log does not go on was never synced, and may be anything.
+        let goes_on = self.end > (index.saturating_add(1), SEGMENT_HEAD_BYTES);
+        let below = goes_on && next.is_some_and(|first| first <= lsn.next());
         below || index > self.end.0 || self.last <= lsn
     }
 }
