@@ -37,7 +37,7 @@ impl Engine<Quic> {
                         return closed.send(()).unwrap_or_default();
                     }
                 }
-                turn => self.take(turn).await,
+                turn @ (Turn::Net(_) | Turn::Connected(_) | Turn::Other) => self.take(turn).await,
             }
         }
     }
@@ -83,7 +83,7 @@ impl Engine<Quic> {
             }
             match self.turn(commands).await {
                 Turn::Abandoned => return,
-                turn => self.take(turn).await,
+                turn @ (Turn::Commands(_) | Turn::Net(_) | Turn::Connected(_) | Turn::Other) => self.take(turn).await,
             }
         }
     }
