@@ -171,7 +171,8 @@ impl Answering {
             after: self.handing.as_ref().map_or(pull.after, machine::Page::after),
             items: if pull.items == 0 { limits::PAGE_ITEMS_DEFAULT } else { pull.items.min(limits::PAGE_ITEMS_MAX) },
             bytes: limits::PAGE_BYTES_MAX,
-            gone_alone: self.handing.as_ref().is_some_and(|page| page.pull() == machine::Pull::Deliver),
+            // Who delivers it does so as it comes, also where it moves nothing here.
+            gone_alone: pull.deliver,
         })
     }
 

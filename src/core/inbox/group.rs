@@ -10,6 +10,8 @@ pub(super) struct Page {
     /// Nothing that it brings counts: it began below the cursor, where the server only lets browse.
     pub(super) void: bool,
     pub(super) end_before: MessageId,
+    /// Everything visible up to here came by pushes since it was asked for.
+    pub(super) pushed_to: MessageId,
     pub(super) rows: usize,
     pub(super) noted: MessageId,
 }
@@ -75,7 +77,8 @@ pub(super) fn pullable(group: &Group) -> bool {
 
 pub(super) fn open(id: GroupId, group: &mut Group) -> Pull {
     group.covered = group.covered.min(group.end);
-    group.page = Some(Page { void: false, end_before: group.end, rows: 0, noted: MessageId::ZERO });
+    group.page =
+        Some(Page { void: false, end_before: group.end, pushed_to: MessageId::ZERO, rows: 0, noted: MessageId::ZERO });
     Pull { group: id, after: group.end }
 }
 
@@ -93,6 +96,9 @@ pub(super) fn take(deliveries: &mut VecDeque<Delivery>, id: GroupId, group: &mut
         deliver(deliveries, id, group, row);
     }
     group.end = group.end.max(batch.covered_to);
+    if let Some(page) = &mut group.page {
+        page.pushed_to = page.pushed_to.max(batch.covered_to);
+    }
     if batch.continues <= group.covered {
         group.covered = group.covered.max(batch.covered_to);
     }

@@ -246,7 +246,7 @@ impl Inbox {
             return;
         }
         for (first, last) in end.gone {
-            let first = first.max(page.end_before.next());
+            let first = first.max(page.end_before.max(page.pushed_to).next());
             if last >= first {
                 group.last = group.last.max(last);
                 self.deliveries.push_back(Delivery::Gone(id, first, last));

@@ -166,6 +166,16 @@ fn what_retention_removed_is_reported_once() {
 }
 
 #[test]
+fn what_was_pushed_while_a_page_was_under_way_is_not_reported_gone_by_it() {
+    let mut inbox = connected(0, 30);
+    inbox.next_pull(0).unwrap();
+    inbox.push(GROUP, batch(0, 1..=9), 0);
+    let gone = vec![(at(1), at(15))];
+    inbox.page_end(GROUP, PageEnd { covered_to: at(15), more: true, gone, head: at(30) }, 0);
+    assert_eq!(taken(&mut inbox), [1, 2, 3, 4, 5, 6, 7, 8, 9, 1_000_010]);
+}
+
+#[test]
 fn acks_leave_at_half_of_the_credit_or_after_their_time_all_groups_in_one() {
     let mut inbox = connected(0, 0);
     inbox.listed(GroupId::new(8), at(0), at(0), 0);
