@@ -66,11 +66,13 @@ pub enum Wrong {
     EditShownUnseen,
     /// Receipts tell of those too who were not there when the item came.
     ReceiptOfAbsent,
+    /// With what a group does not keep goes the first item that it does.
+    TrimOneTooMany,
 }
 
 impl Wrong {
     /// All of them.
-    pub const ALL: [Wrong; 23] = [
+    pub const ALL: [Wrong; 24] = [
         Wrong::AnswerBeforeSync,
         Wrong::ResendBeforeDurable,
         Wrong::HeadBeforeDurable,
@@ -94,6 +96,7 @@ impl Wrong {
         Wrong::RecallKept,
         Wrong::EditShownUnseen,
         Wrong::ReceiptOfAbsent,
+        Wrong::TrimOneTooMany,
     ];
 
     /// Its name in the environment variable `GAGGLE_WRONG`.
@@ -123,6 +126,7 @@ impl Wrong {
             Wrong::RecallKept => "recall-kept",
             Wrong::EditShownUnseen => "edit-shown-unseen",
             Wrong::ReceiptOfAbsent => "receipt-of-absent",
+            Wrong::TrimOneTooMany => "trim-one-too-many",
         }
     }
 }

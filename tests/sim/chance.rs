@@ -37,6 +37,8 @@ pub enum Kind {
     Direct,
     /// Who gets which role, only reads, and is kept out.
     Roles,
+    /// What groups keep.
+    Keeps,
     /// How long a packet takes.
     Delay,
     /// Which packet has to be sent again.

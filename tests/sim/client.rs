@@ -232,10 +232,10 @@ impl Client {
                 self.has_lost_inbox = true;
                 format!("{device} has lost its inbox")
             }
-            Event::Gone { group, first, last, .. } => {
-                return Err(format!(
-                    "{device} is told that {group} {first} to {last} are gone, and nothing is ever removed"
-                ));
+            Event::Gone { position, group, first, last, .. } => {
+                model.gone(device, group, first, last)?;
+                self.taken.push_back(Taken { position, group, msgid: last });
+                format!("{device} is told that {group} {first} to {last} are gone")
             }
             // Without a disk it cannot go on.
             Event::Ended(error) if self.fails_at.is_some() => format!("{device} has ended: {error}"),

@@ -34,7 +34,7 @@ pub struct Plan {
 
 /// Every kind of fault, and how probable it is where it occurs: at each step, or, for packets and flights, for each of
 /// them, and for openings at each opening. And what applications do beside sending messages, at each turn of one.
-const RATES: [(Kind, f64); 28] = [
+const RATES: [(Kind, f64); 29] = [
     (Kind::Loss, 0.03),
     (Kind::Cut, 0.002),
     (Kind::Late, 0.1),
@@ -63,6 +63,7 @@ const RATES: [(Kind, f64); 28] = [
     (Kind::Receipts, 0.05),
     (Kind::Direct, 0.03),
     (Kind::Roles, 0.3),
+    (Kind::Keeps, 0.1),
 ];
 
 /// Limits that a talkative member meets.

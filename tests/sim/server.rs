@@ -412,6 +412,12 @@ impl Server {
         self.node.as_ref().and_then(cursor).unwrap_or_default()
     }
 
+    /// The first item that a group keeps, as it is published.
+    pub fn first_kept(&self, group: GroupId) -> MessageId {
+        let first = |node: &Node| node.tables(|tables| tables.first_kept(group));
+        self.node.as_ref().map_or(MessageId::new(1), first)
+    }
+
     /// A read mark, as it is published.
     pub fn mark(&self, group: GroupId, user: UserId) -> Mark {
         let row = |node: &Node| node.tables(|tables| tables.read_mark(group, user));
@@ -433,10 +439,15 @@ impl Server {
         self.index.engine().heal();
     }
 
+    /// Who sees every item of a group.
+    pub fn reader(&self, group: GroupId) -> UserId {
+        group.pair().map_or(self.founder, |(low, _)| low)
+    }
+
     /// Every item of a group, as the founder reads it, or one of a pair.
     pub fn items(&self, group: GroupId) -> Result<Vec<Bytes>, Broken> {
         let Some(node) = &self.node else { return Ok(Vec::new()) };
-        let reader = group.pair().map_or(self.founder, |(low, _)| low);
+        let reader = self.reader(group);
         let seen = node.read(reader, group, MessageId::ZERO);
         let seen = seen.map_err(|code| format!("{reader} cannot read {group}: {code}"))?;
         Ok(seen.items.into_iter().map(|(_, item)| item).collect())

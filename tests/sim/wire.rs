@@ -31,6 +31,8 @@ struct Page {
     /// Everything visible up to here was written, or lay below what was asked for.
     covered: MessageId,
     is_first: bool,
+    /// What was left out because it is gone, and has to be named.
+    gone: Vec<MessageId>,
     /// It was asked for by a listener, to be delivered.
     delivers: bool,
     /// What it hands out counts as handed: below its cursor a listener is served as one who browses.
@@ -126,7 +128,8 @@ impl Wire {
                     let frame::Pull { gid, after, deliver, .. } = read(&raw)?;
                     let counts = deliver && after >= server.cursor(gid, known.user, known.device);
                     let (head, covered) = (model.head(gid), after);
-                    let page = Page { group: gid, head, covered, is_first: true, delivers: deliver, counts };
+                    let page =
+                        Page { group: gid, head, covered, is_first: true, gone: Vec::new(), delivers: deliver, counts };
                     known.asked.insert(number, Asked::Page(page));
                 }
                 frame::Conversations::TYPE => drop(known.asked.insert(number, Asked::List(BTreeMap::new()))),
@@ -218,7 +221,13 @@ impl Known {
                 let frame::Push { batches, .. } = read(raw)?;
                 batches.into_iter().try_for_each(|batch| {
                     let frame::PushBatch { gid, continues, covered_to, rows: bytes, .. } = batch;
-                    model.shown(self.device, gid, (continues, covered_to), &rows(bytes)?, MessageId::ZERO, true)
+                    let covered = (continues, covered_to);
+                    let gone = model.shown(self.device, gid, covered, &rows(bytes)?, MessageId::ZERO, true)?;
+                    if gone.is_empty() {
+                        Ok(())
+                    } else {
+                        Err(format!("{} was pushed {gid} over {gone:?}", self.device))
+                    }
                 })
             }
             frame::Heads::TYPE => {
@@ -281,19 +290,30 @@ impl Known {
                     page.covered = first.previous();
                 }
                 page.is_first = false;
-                model.shown(self.device, page.group, (page.covered, last), &rows, page.head, page.counts)?;
+                page.gone.extend(model.shown(
+                    self.device,
+                    page.group,
+                    (page.covered, last),
+                    &rows,
+                    page.head,
+                    page.counts,
+                )?);
                 page.covered = last;
                 Ok(())
             }
             frame::PageEnd::TYPE => {
-                let frame::PageEnd { covered_to, more, head, .. } = read(raw)?;
+                let frame::PageEnd { covered_to, more, head, gone, .. } = read(raw)?;
                 model.told_head(self.device, page.group, head)?;
                 if more == (covered_to >= head) {
                     return Err(format!("a page of {} up to {covered_to} of {head} says more: {more}", page.group));
                 }
                 if covered_to > page.covered {
                     let covered = (page.covered, covered_to);
-                    model.shown(self.device, page.group, covered, &[], page.head, page.counts)?;
+                    page.gone.extend(model.shown(self.device, page.group, covered, &[], page.head, page.counts)?);
+                }
+                let is_named = |msgid: &MessageId| gone.iter().any(|(first, last)| first <= msgid && msgid <= last);
+                if let Some(msgid) = page.gone.iter().find(|msgid| !is_named(msgid)) {
+                    return Err(format!("a page of {} does not say that {msgid} is gone", page.group));
                 }
                 self.asked.remove(&number);
                 Ok(())

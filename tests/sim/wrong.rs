@@ -17,30 +17,31 @@ use crate::{now, on_all_cores, variable};
 const SEARCH: Duration = Duration::from_secs(120);
 
 /// A seed that catches each.
-const PINNED: [(Wrong, u64); 23] = [
+const PINNED: [(Wrong, u64); 24] = [
     (Wrong::AnswerBeforeSync, 2),
     (Wrong::ResendBeforeDurable, 15),
-    (Wrong::HeadBeforeDurable, 2),
+    (Wrong::HeadBeforeDurable, 1),
     (Wrong::NoDedup, 2),
-    (Wrong::DedupAfterAuthorisation, 2),
+    (Wrong::DedupAfterAuthorisation, 3),
     (Wrong::AckBeyondHanded, 4),
-    (Wrong::HandedByPagePlanned, 1),
+    (Wrong::HandedByPagePlanned, 4),
     (Wrong::IntervalOffByOne, 1),
     (Wrong::FrameSkippedAtOpen, 2),
-    (Wrong::StaleFrameKept, 107),
-    (Wrong::RolledBackIndexKept, 43),
-    (Wrong::OverlayDroppedEarly, 2),
-    (Wrong::RelativeOp, 4),
+    (Wrong::StaleFrameKept, 77),
+    (Wrong::RolledBackIndexKept, 186),
+    (Wrong::OverlayDroppedEarly, 1),
+    (Wrong::RelativeOp, 3),
     (Wrong::PushWithGap, 1),
-    (Wrong::MsgidReused, 1),
+    (Wrong::MsgidReused, 2),
     (Wrong::OutboxDroppedEarly, 1),
-    (Wrong::CursorBeforeDurable, 1),
+    (Wrong::CursorBeforeDurable, 2),
     (Wrong::SendOvertakes, 4),
     (Wrong::UnreadCountsOwn, 1),
     (Wrong::ReadMarkGoesBack, 2),
-    (Wrong::RecallKept, 22),
-    (Wrong::EditShownUnseen, 2),
+    (Wrong::RecallKept, 53),
+    (Wrong::EditShownUnseen, 7),
     (Wrong::ReceiptOfAbsent, 2),
+    (Wrong::TrimOneTooMany, 1),
 ];
 
 /// Runs a seed of a wrong build.

@@ -10,7 +10,8 @@ use crate::core::command::{Answer, Refusal, Retain, Trim};
 use crate::core::retention::Retention;
 use crate::core::rows::{Act, DeviceRow, GroupRow, ItemRow, Meta, Write};
 use crate::core::state::decision::{Decided, Decision};
-use crate::ids::{DeviceId, GroupId};
+use crate::ids::{DeviceId, GroupId, MessageId};
+use crate::proof::{self, Wrong};
 
 impl Decision<'_> {
     /// A group keeps what is said here; none: what the server says.
@@ -58,7 +59,8 @@ impl Decision<'_> {
     pub(super) fn trim(&mut self, trim: Trim) -> Decided {
         let Trim { group, items, mut recalled, edits, own, mentions } = trim;
         let first_kept = self.tables.first_kept(group);
-        for msgid in items.into_iter().filter(|msgid| *msgid < first_kept) {
+        let goes = |msgid: &MessageId| *msgid < first_kept || proof::is(Wrong::TrimOneTooMany);
+        for msgid in items.into_iter().filter(goes) {
             self.put(Write::ItemGone(group, msgid));
         }
         // The newest first, see [`crate::core::recalled::Recalled`].

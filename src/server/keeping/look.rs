@@ -9,6 +9,7 @@ use crate::core::rows::{ItemRow, RecalledRow};
 use crate::core::visible::Span;
 use crate::ids::{GroupId, MessageId, UserId};
 use crate::limits::{PAGE_BYTES_MAX, RETENTION_MENTIONS_MAX};
+use crate::proof::{self, Wrong};
 use crate::server::keeping::Known;
 use crate::server::snapshot::{Failed, Snapshot};
 use crate::server::translate;
@@ -89,7 +90,8 @@ impl Look {
 
     /// The next rows to be removed, and the lowest item among them; none where nothing is left from this item on.
     pub(super) fn trim(&self, from: MessageId, view: &View) -> Result<Option<(MessageId, Trim)>, Failed> {
-        let rows = self.items(from.previous(), self.first_kept.previous(), self.rows_max)?;
+        let last = if proof::is(Wrong::TrimOneTooMany) { self.first_kept } else { self.first_kept.previous() };
+        let rows = self.items(from.previous(), last, self.rows_max)?;
         let Some(lowest) = rows.first().map(|row| row.msgid) else { return Ok(None) };
         let mut going = Going::default();
         for row in &rows {

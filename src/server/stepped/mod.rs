@@ -15,6 +15,7 @@
 
 mod connection;
 mod deciding;
+mod keeping;
 mod looks;
 mod serving;
 mod work;
@@ -30,6 +31,7 @@ use tracing::debug;
 
 use self::connection::Connection;
 use self::deciding::Deciding;
+use self::keeping::Keeping;
 pub use self::work::{Ask, Conn, Ended, Out, Read, Seen, Work};
 use crate::clock;
 use crate::core::attached::Wanted;
@@ -123,12 +125,13 @@ pub struct Node {
     beside: ByHand,
     watch: Watch,
     look_at: Instant,
+    keeping: Keeping,
     deciding: Deciding,
     /// How the writer has ended, once the dispatcher knows.
     ended: Option<Ended>,
     connections: BTreeMap<Conn, Connection>,
     readings: VecDeque<Reading>,
-    /// Commands of the operator for which the writer's queue has no place yet.
+    /// Commands of the operator, and of the server itself, for which the writer's queue has no place yet.
     asked: VecDeque<(Command, Reply)>,
     asks: BTreeMap<Ask, oneshot::Receiver<Outcome>>,
     written: Vec<(Conn, Out)>,
@@ -184,6 +187,7 @@ impl Node {
             sessions: AtomicU64::new(1),
         });
         Ok(Node {
+            keeping: Keeping::new(&shared),
             shared,
             watchdog,
             index: kept,
@@ -223,6 +227,9 @@ impl Node {
         if self.look_at <= clock::monotonic() {
             works.push(Work::Room);
         }
+        if self.keeping.is_due() {
+            works.push(Work::Keep);
+        }
         if self.shared.moved.due().is_some_and(|due| due <= clock::monotonic()) {
             works.push(Work::Receipts);
         }
@@ -237,7 +244,7 @@ impl Node {
     #[must_use]
     pub fn due_at(&self) -> Instant {
         let ticks = self.connections.values().filter_map(|it| it.tick_at);
-        let others = [self.deciding.due_at(), self.beside.due_at(), self.shared.moved.due()];
+        let others = [self.deciding.due_at(), self.beside.due_at(), self.shared.moved.due(), self.keeping.due_at()];
         others.into_iter().flatten().chain(ticks).fold(self.look_at, Instant::min)
     }
 
@@ -262,6 +269,7 @@ impl Node {
                 self.watch.step(now);
                 self.look_at = now + room::LOOK_INTERVAL;
             }
+            Work::Keep => self.keep(),
             Work::Asked => self.submit_asked(),
             Work::Submit(conn) => {
                 let shared = Arc::clone(&self.shared);
@@ -279,6 +287,7 @@ impl Node {
             Work::Leave(conn) => self.leave(conn),
         }
         self.answer_enrolled();
+        self.keeping.note();
         for (conn, it) in &mut self.connections {
             it.notice_wakes();
             if let Some(code) = it.line.is_closed()

@@ -56,6 +56,8 @@ pub enum Work {
     Condense,
     /// The free space is looked at.
     Room,
+    /// What groups keep is looked at, or asked for.
+    Keep,
     /// Commands of the operator that found the writer's queue full go into it.
     Asked,
     /// The same for those of a connection.

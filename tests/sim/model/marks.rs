@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gaggle::ids::{DeviceId, GroupId, MessageId, UserId};
 use gaggle::wire::frame;
 
-use super::{Broken, Committed, Model};
+use super::{Broken, Committed, History, Model};
 
 /// Bytes of the last message that are asked for with a conversation.
 pub const PREVIEW_BYTES: usize = 24;
@@ -174,7 +174,8 @@ impl Model {
         msgid: MessageId,
         cursor: impl Fn(UserId, DeviceId) -> MessageId,
     ) -> Option<Vec<Receipt>> {
-        let history = self.groups.get(&group).filter(|history| history.sees(user, msgid))?;
+        let may_see = |history: &&History| history.sees(user, msgid) && !history.is_gone(msgid);
+        let history = self.groups.get(&group).filter(may_see)?;
         let author = history.item(msgid)?.item.author;
         let receipt = |other: UserId| {
             let devices = self.devices.iter().filter(|(_, known)| known.user == other);

@@ -128,19 +128,30 @@ impl Model {
         Ok(())
     }
 
-    /// A server has opened the store and found these items of a group: what was committed before comes first, and nothing
-    /// is left of what was recalled.
-    pub fn reopened(&mut self, group: GroupId, found: &[Bytes]) -> Result<(), Broken> {
-        let known = self.groups.get(&group).map_or(0, |history| history.items.len());
-        found.iter().skip(known).try_for_each(|item| self.commit(item))?;
+    /// A server has opened the store and this reader finds these items of a group: what was committed before and is kept
+    /// comes first, and nothing is left of what was recalled.
+    pub fn reopened(
+        &mut self,
+        group: GroupId,
+        reader: UserId,
+        first_kept: MessageId,
+        found: &[Bytes],
+    ) -> Result<(), Broken> {
+        let mut kept = BTreeMap::new();
+        for bytes in found {
+            let item = Item::decode(bytes).map_err(|error| format!("an item was found that is none: {error}"))?;
+            if item.msgid > self.head(group) {
+                self.commit(bytes)?;
+            }
+            kept.insert(item.msgid, bytes);
+        }
+        self.keeps(group, first_kept)?;
         let Some(history) = self.groups.get(&group) else { return Ok(()) };
-        for (index, committed) in history.items.iter().enumerate() {
-            let msgid = committed.item.msgid;
-            let wiped = || committed.item.clone().wiped().encode().ok();
-            match found.get(index) {
+        let kept_on = history.items.iter().map(|it| it.item.msgid).filter(|msgid| !history.is_gone(*msgid));
+        for msgid in kept_on {
+            match kept.get(&msgid) {
                 None => return Err(format!("{group} {msgid} was committed and is lost")),
-                Some(same) if *same == committed.bytes && !history.is_recalled(msgid) => {}
-                Some(wiped_now) if history.is_recalled(msgid) && wiped().is_some_and(|wiped| wiped == *wiped_now) => {}
+                Some(found) if history.may_be_read(reader, msgid, found) => {}
                 Some(_) => return Err(format!("{group} {msgid} was committed and is another item now")),
             }
         }
@@ -185,10 +196,24 @@ impl Model {
         self.groups.keys().copied()
     }
 
-    /// The last item that a user may see.
+    /// The last item that a user may see, or might once.
     pub fn visible_head(&self, user: UserId, group: GroupId) -> MessageId {
         let history = self.groups.get(&group);
+        history.and_then(|history| history.ever_visible(user, MessageId::ZERO).next_back()).unwrap_or(MessageId::ZERO)
+    }
+
+    /// The last item that a user may see.
+    pub fn last_visible(&self, user: UserId, group: GroupId) -> MessageId {
+        let history = self.groups.get(&group);
         history.and_then(|history| history.visible(user, MessageId::ZERO).next_back()).unwrap_or(MessageId::ZERO)
+    }
+
+    /// A group keeps items from this one on.
+    pub fn keeps(&mut self, group: GroupId, first: MessageId) -> Result<(), Broken> {
+        let Some(history) = self.groups.get_mut(&group) else { return Ok(()) };
+        let has_moved = history.keeps(first).map_err(|broken| format!("{group}: {broken}"))?;
+        self.changes += u64::from(has_moved);
+        Ok(())
     }
 
     // ---- what senders are told --------------------------------------------------------------------------------------
@@ -274,7 +299,8 @@ impl Model {
     }
 
     /// Rows were written to a device: all that is visible behind `after` and up to `covered_to`, no more. Only what counts
-    /// as handed may its cursor pass later. Of what had been edited up to `edited_to` the newest edit is named.
+    /// as handed may its cursor pass later. Of what had been edited up to `edited_to` the newest edit is named. Answers what
+    /// is missing because it is gone.
     pub fn shown(
         &mut self,
         device: DeviceId,
@@ -283,15 +309,19 @@ impl Model {
         rows: &[Shown],
         edited_to: MessageId,
         counts: bool,
-    ) -> Result<(), Broken> {
+    ) -> Result<Vec<MessageId>, Broken> {
         let known = self.devices.get_mut(&device).ok_or("items were shown to nobody")?;
         let history = self.groups.get(&group).ok_or_else(|| format!("items of {group}, which nobody has committed"))?;
         if covered_to > history.head() && covered_to > after {
             return Err(format!("{group} was covered to {covered_to} while its head is {}", history.head()));
         }
-        let expected = history.visible(known.user, after).take_while(|msgid| *msgid <= covered_to);
+        // What is gone by now may have been kept when it was looked at.
+        let expected = history.ever_visible(known.user, after).take_while(|msgid| *msgid <= covered_to);
+        let is_shown = |msgid: &MessageId| rows.binary_search_by_key(msgid, |row| row.msgid).is_ok();
+        let (gone, expected): (Vec<_>, Vec<_>) =
+            expected.partition(|msgid| history.is_gone(*msgid) && !is_shown(msgid));
         let shown = rows.iter().map(|row| row.msgid);
-        if let Some((right, wrong)) = first_difference(expected, shown) {
+        if let Some((right, wrong)) = first_difference(expected.into_iter(), shown) {
             let (right, wrong) = (told(right), told(wrong));
             return Err(format!(
                 "{device} was shown {group} behind {after} up to {covered_to} with {wrong} for {right}"
@@ -302,7 +332,7 @@ impl Model {
         if counts && history.joins(known.user, *written, after) {
             *written = (*written).max(covered_to);
         }
-        Ok(())
+        Ok(gone)
     }
 
     /// What was decided to be pushed to a device counts as written, though it waits for its stream.
@@ -335,7 +365,7 @@ impl Model {
             skippable = skippable.max(known.written.get(&group).copied().unwrap_or_default());
         }
         let left_out = |next: &MessageId| *next <= skippable && *next < msgid;
-        let next = history.visible(known.user, *last).find(|next| !left_out(next));
+        let next = history.ever_visible(known.user, *last).find(|next| !left_out(next));
         if next != Some(msgid) {
             let next = told(next);
             return Err(format!("{device} was handed {group} {msgid} after {last}, where {next} comes next"));
@@ -343,6 +373,25 @@ impl Model {
         *last = msgid;
         self.progress += 1;
         Ok(false)
+    }
+
+    /// An application is told that items are gone: those that come next, and that its group does not keep.
+    pub fn gone(&mut self, device: DeviceId, group: GroupId, first: MessageId, last: MessageId) -> Result<(), Broken> {
+        let known = self.devices.get_mut(&device).ok_or("nobody was told what is gone")?;
+        let history = self.groups.get(&group).ok_or_else(|| format!("items of {group}, which nobody committed"))?;
+        let delivered = known.delivered.entry(group).or_default();
+        let kept = history.visible(known.user, first.previous()).next().filter(|kept| *kept <= last);
+        if let Some(kept) = kept {
+            return Err(format!("{device} is told that {group} {first} to {last} are gone, and {kept} is kept"));
+        }
+        let skippable = known.skippable.get(&group).copied().unwrap_or_default();
+        let next = history.ever_visible(known.user, (*delivered).max(skippable)).next();
+        if let Some(next) = next.filter(|next| *next < first && !known.lied.contains(&group)) {
+            return Err(format!("{device} is told that {group} {first} to {last} are gone, where {next} comes next"));
+        }
+        *delivered = last.max(*delivered);
+        self.progress += 1;
+        Ok(())
     }
 
     /// An application reads what an item says: it is what was sent, of what its user may see.

@@ -18,6 +18,8 @@ const OWNER: u8 = 1;
 pub(super) struct History {
     pub(super) items: Vec<Committed>,
     pub(super) full_history: bool,
+    /// How many items, from the first on, it does not keep any more.
+    gone: u64,
     members: BTreeMap<UserId, Member>,
     recalled: BTreeSet<MessageId>,
     /// The edits of each item.
@@ -208,8 +210,17 @@ impl History {
         self.members.get(&user).is_some_and(|member| member.sees(msgid))
     }
 
-    /// Everything that a user may see above this msgid.
+    /// Everything that a user may see above this msgid, and that is kept.
     pub(super) fn visible(&self, user: UserId, after: MessageId) -> impl DoubleEndedIterator<Item = MessageId> + '_ {
+        self.ever_visible(user, after.max(MessageId::new(self.gone)))
+    }
+
+    /// The same, with what is not kept any more.
+    pub(super) fn ever_visible(
+        &self,
+        user: UserId,
+        after: MessageId,
+    ) -> impl DoubleEndedIterator<Item = MessageId> + '_ {
         let member = self.members.get(&user);
         let sees = move |msgid: &MessageId| member.is_some_and(|member| member.sees(*msgid));
         (after.value() + 1..=self.head().value()).map(MessageId::new).filter(sees)
@@ -218,6 +229,20 @@ impl History {
     /// Whether what begins behind a msgid joins what ends with another: nothing that the user may see lies between them.
     pub(super) fn joins(&self, user: UserId, end: MessageId, after: MessageId) -> bool {
         after <= end || self.visible(user, end).next().is_none_or(|next| next > after)
+    }
+
+    /// Whether an item is not kept any more.
+    pub(super) fn is_gone(&self, msgid: MessageId) -> bool {
+        msgid.value() <= self.gone
+    }
+
+    /// It keeps items from this one on: no lower one than before.
+    pub(super) fn keeps(&mut self, first: MessageId) -> Result<bool, Broken> {
+        let gone = first.previous().value();
+        if gone < self.gone || gone > self.head().value() {
+            return Err(format!("the first item kept is {first}, after {} were gone", self.gone));
+        }
+        Ok(std::mem::replace(&mut self.gone, gone) < gone)
     }
 
     /// Whether what an item said is gone.
@@ -238,15 +263,19 @@ impl History {
         is_edit && self.sees(user, edit) && !self.recalled.contains(&of)
     }
 
-    /// An item as a user may read it, who may see it: what was recalled is empty, and an edit of what they may not see is
-    /// hidden.
-    fn as_read(&self, user: UserId, msgid: MessageId) -> Option<Bytes> {
-        let Committed { bytes, item, .. } = self.item(msgid)?;
-        let hidden = item.kind == kind::EDIT && !self.sees(user, item.target()?);
-        match hidden {
-            true => Item::hidden(item.gid, msgid).encode().ok(),
-            false if self.is_recalled(msgid) => item.clone().wiped().encode().ok(),
-            false => Some(bytes.clone()),
+    /// Whether this is an item as a user may read it, who may see it: what was recalled is empty, and an edit of what they
+    /// may not see is hidden.
+    pub(super) fn may_be_read(&self, user: UserId, msgid: MessageId, as_read: &Bytes) -> bool {
+        let Some(Committed { bytes, item, .. }) = self.item(msgid) else { return false };
+        let target = item.target().filter(|_| item.kind == kind::EDIT);
+        let is = |right: Item| right.encode().is_ok_and(|right| right == *as_read);
+        let (is_hidden, is_wiped) = (|| is(Item::hidden(item.gid, msgid)), || is(item.clone().wiped()));
+        match target {
+            Some(target) if !self.sees(user, target) => is_hidden(),
+            _ if self.is_recalled(msgid) => is_wiped() || (target.is_some_and(|of| self.is_gone(of)) && is_hidden()),
+            // What it edits was kept when it was looked at, or not.
+            Some(target) if self.is_gone(target) => as_read == bytes || is_hidden() || is_wiped(),
+            _ => as_read == bytes,
         }
     }
 
@@ -255,10 +284,10 @@ impl History {
     pub(super) fn shows(&self, user: UserId, row: &Shown, edited_to: MessageId) -> Result<(), Broken> {
         let Shown { msgid, edited_by, item } = row;
         let group = self.items.first().map_or(GroupId::ZERO, |first| first.item.gid);
-        if self.as_read(user, *msgid).is_none_or(|right| right != *item) {
+        if !self.may_be_read(user, *msgid, item) {
             return Err(format!("{user} was shown another {group} {msgid} than may be read of it"));
         }
-        let newest = self.newest_edit(user, *msgid, edited_to);
+        let newest = if self.is_gone(*msgid) { MessageId::ZERO } else { self.newest_edit(user, *msgid, edited_to) };
         let is_edit = *edited_by == MessageId::ZERO || self.is_edit(user, *edited_by, *msgid);
         if is_edit && *edited_by >= newest {
             return Ok(());

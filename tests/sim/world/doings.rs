@@ -157,6 +157,27 @@ impl World {
         self.bans.extend(ask.filter(|_| bans).map(|ask| (ask, group, user)));
     }
 
+    /// The owner of a group says what it keeps: so many items, or bytes, for so long, until everybody has them, or all.
+    pub(super) fn keeps(&mut self) {
+        let kind = Kind::Keeps;
+        if !self.hits(kind) {
+            return;
+        }
+        let group = *self.chance.one(kind, &self.groups);
+        let most = self.chance.scaled(kind, 1, 60);
+        let all = Retention::ALL;
+        let policy = match self.chance.below(kind, 5) {
+            0 => Some(Retention { count: Some(most), ..all }),
+            1 => Some(Retention { bytes: Some(most * 300), ..all }),
+            2 => Some(Retention { age_ms: Some(most * 300), ..all }),
+            3 => Some(Retention { acked_ms: Some(most * 100), ..all }),
+            _ => None,
+        };
+        self.tell(format_args!("{group} is to keep {policy:?}"));
+        let by = self.clients[0].device;
+        self.server.ask(Command::SetRetention { by, group, policy });
+    }
+
     /// Bans that were answered hold.
     pub(super) fn note_bans(&mut self) {
         let World { bans, server, model, .. } = self;
@@ -179,6 +200,7 @@ impl World {
             return Ok(());
         }
         for group in self.model.groups().collect::<Vec<_>>() {
+            self.model.keeps(group, self.server.first_kept(group))?;
             for person in &self.people {
                 self.model.committed_mark(person.user, group, self.server.mark(group, person.user))?;
             }

@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use gaggle::client::Say;
 use gaggle::client::stepped::{Asked, Closing};
 use gaggle::core::command::{Answer, Command};
+use gaggle::core::retention::Retention;
 use gaggle::core::rows::{Handle, Policy, Role};
 use gaggle::ids::{GroupId, MessageId, Tag, UserId};
 use gaggle::proof;

@@ -120,7 +120,7 @@ impl World {
                 return Some(format!("{device} has not listed its conversations"));
             }
             for group in &self.places() {
-                let head = self.model.visible_head(client.user, *group);
+                let head = self.model.last_visible(client.user, *group);
                 let delivered = self.model.delivered(device, *group);
                 if delivered < head {
                     return Some(format!("{device} has {group} up to {delivered} of {head}"));

@@ -114,6 +114,7 @@ impl World {
             return Ok(());
         }
         self.roles();
+        self.keeps();
         if self.chance.hits(Kind::Churn, 0.05) && self.clients.len() < self.plan.devices + 2 && self.errand.is_none() {
             self.another_device();
             return Ok(());

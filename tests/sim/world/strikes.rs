@@ -183,7 +183,8 @@ impl World {
         self.server.let_index_be_read();
         for group in groups {
             let found = self.server.items(group)?;
-            self.model.reopened(group, &found)?;
+            let (reader, first_kept) = (self.server.reader(group), self.server.first_kept(group));
+            self.model.reopened(group, reader, first_kept, &found)?;
         }
         self.note_joins()?;
         for client in &self.clients {
