@@ -7,6 +7,7 @@
 use crate::core::authorise::Verb;
 use crate::core::command::{Actor, Answer, Event, Refusal};
 use crate::core::names::device_name;
+use crate::core::retention::DAY_MS;
 use crate::core::rows::{CodeHash, DeviceKey, DeviceRow, Handle, InviteFor, InviteRow, Meta, UserRow, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
@@ -15,7 +16,7 @@ use crate::ids::{DeviceId, GroupId, UserId};
 use crate::limits::{DEVICES_MAX, INVITE_LIFETIME_S_MAX, INVITES_MAX, USER_DEVICES_MAX, USERS_MAX};
 
 /// An expired invite is kept so long that whoever comes late is told so and not that it is wrong.
-const EXPIRED_KEPT_MS: u64 = 7 * 24 * 3600 * 1_000;
+const EXPIRED_KEPT_MS: u64 = 7 * DAY_MS;
 /// Expired invites that one new invite removes: more than it adds, and never much work.
 const REMOVED_AT_ONCE: usize = 16;
 

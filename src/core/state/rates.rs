@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::core::authorise::Rights;
 use crate::core::command::Refusal;
-use crate::core::retention::Keeping;
+use crate::core::retention::{DAY_MS, Keeping};
 use crate::ids::UserId;
 
 /// So much in this time, at once or spread over it.
@@ -28,7 +28,7 @@ impl Rate {
     /// So much in a day.
     #[must_use]
     pub const fn a_day(amount: u64) -> Rate {
-        Rate { amount, per_ms: 24 * 3600 * 1_000 }
+        Rate { amount, per_ms: DAY_MS }
     }
 }
 
@@ -62,7 +62,7 @@ impl Default for Settings {
             groups: Rate::a_day(1_000),
             additions: Rate::a_day(50_000),
             rights: Rights::default(),
-            edit_ms: 7 * 24 * 3600 * 1_000,
+            edit_ms: 7 * DAY_MS,
             recall_ms: 0,
             keeping: Keeping::default(),
         }

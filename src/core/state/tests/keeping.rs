@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::command::{Retain, Trim};
-use crate::core::retention::{DAY_MS, Keeping, Read, Retention, day_of};
+use crate::core::retention::{Keeping, Read, Retention, day_of};
 use crate::ids::UserId;
 
 /// Asks for what the policy of a group gives up, as one who has read its items would.

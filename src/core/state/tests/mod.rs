@@ -16,12 +16,11 @@ mod users;
 use bytes::Bytes;
 
 use crate::core::command::{Actor, Answer, Command, Refusal, SendCommand, Sendable};
+pub(crate) use crate::core::retention::DAY_MS;
 use crate::core::rows::{Act, CodeHash, CursorRow, DeviceKey, Handle, ItemContent, ItemRow, Policy, SendHash, Write};
 use crate::core::state::{Applied, Settings, State};
 use crate::core::tables::Tables;
 use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, Tag, UserId};
-
-pub(crate) const DAY_MS: u64 = 24 * 3600 * 1_000;
 
 pub(crate) fn m(msgid: u64) -> MessageId {
     MessageId::new(msgid)
