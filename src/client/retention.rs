@@ -3,7 +3,8 @@
 use crate::client::error::RequestError;
 use crate::client::handle::Client;
 use crate::client::requests::Effect;
-use crate::ids::{DeviceId, GroupId, MessageId, UserId};
+pub use crate::core::retention::Holder;
+use crate::ids::{GroupId, MessageId};
 use crate::wire::frame::{self, Extensions};
 
 /// What a group keeps of its items. A part that is none removes nothing.
@@ -36,19 +37,6 @@ pub struct Kept {
     pub unseen_s: u64,
     /// The device that has acknowledged least; none where all have everything.
     pub holder: Option<Holder>,
-}
-
-/// A device that has not acknowledged everything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holder {
-    /// Whose.
-    pub user: UserId,
-    /// Which.
-    pub device: DeviceId,
-    /// Up to where it has everything that it may see.
-    pub acked: MessageId,
-    /// The last day on which it was there, in days since 1970.
-    pub seen_day: u32,
 }
 
 impl Client {

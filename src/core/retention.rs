@@ -84,7 +84,7 @@ pub struct Holder {
     pub device: DeviceId,
     /// Up to here it has everything that it may see.
     pub acked: MessageId,
-    /// The last day on which it was there.
+    /// The last day on which it was there, in days since 1970.
     pub seen_day: u32,
 }
 
