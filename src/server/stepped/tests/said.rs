@@ -7,6 +7,15 @@ use crate::wire::item::Item;
 use crate::wire::said::{extension, msgid_extension};
 
 impl World {
+    /// Alice and Bob in a group, both listening.
+    fn listening(seed: u64) -> (World, [Conn; 2], DeviceId, GroupId) {
+        let mut world = World::new(seed);
+        let (alice, bob, group) = world.people();
+        let listeners = [world.listen(alice, 1), world.listen(bob, 1)];
+        world.settle();
+        (world, listeners, bob, group)
+    }
+
     /// Sends something of this kind about an item, or a text.
     fn act(&mut self, conn: Conn, seq: u64, group: GroupId, kind: u16, target: Option<u64>, body: &str) {
         let target = target.map(|target| msgid_extension(extension::TARGET, MessageId::new(target)));
@@ -91,10 +100,7 @@ fn a_stream_waits_for_what_it_wants_while_others_go_on() {
 #[test]
 fn what_waits_to_be_written_is_not_written_once_it_was_recalled() {
     for seed in 0..20 {
-        let mut world = World::new(seed);
-        let (alice, bob, group) = world.people();
-        let (sender, reader) = (world.listen(alice, 1), world.listen(bob, 1));
-        world.settle();
+        let (mut world, [sender, reader], bob, group) = World::listening(seed);
         world.pull(reader, 4, group, 1);
         world.settle();
         let push = Work::WritePush(reader);
@@ -143,10 +149,7 @@ impl World {
 #[test]
 fn what_was_looked_at_for_a_push_is_not_written_once_it_was_recalled() {
     for seed in 0..20 {
-        let mut world = World::new(seed);
-        let (alice, bob, group) = world.people();
-        let (sender, reader) = (world.listen(alice, 1), world.listen(bob, 1));
-        world.settle();
+        let (mut world, [sender, reader], _, group) = World::listening(seed);
         world.act(sender, 1, group, kind::TEXT, None, "to be pushed");
         world.act(sender, 2, group, kind::TEXT, None, "to stay");
         world.settle();
@@ -167,10 +170,7 @@ fn what_was_looked_at_for_a_push_is_not_written_once_it_was_recalled() {
 #[test]
 fn what_waits_for_a_former_member_is_not_written_once_it_was_recalled() {
     for seed in 0..20 {
-        let mut world = World::new(seed);
-        let (alice, bob, group) = world.people();
-        let (sender, reader) = (world.listen(alice, 1), world.listen(bob, 1));
-        world.settle();
+        let (mut world, [sender, reader], _, group) = World::listening(seed);
         world.pull(reader, 4, group, 1);
         world.settle();
         let push = Work::WritePush(reader);
