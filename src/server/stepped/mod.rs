@@ -8,8 +8,9 @@
 //! What it leaves out, of a real server: QUIC and TLS, and with them the check of signatures; threads that race inside
 //! one step; peers that stop a stream; the guard over an index that hangs (an index that waits would wait for ever
 //! here); the first invite and the files of the certs folder; whatever ends a connection by time alone; the pauses of a
-//! stop; receipts, of which nobody is told; datagrams, thus who is there and who types. Conversations and receipts that are
-//! asked for are looked up and read in one step. A step is what the real thread or task does between two points where another could come in between and matter.
+//! stop; datagrams, thus who is there and who types. Conversations and receipts that are asked for are looked up and read
+//! in one step. A step is what the real thread or task does between two points where another could come in between and
+//! matter.
 //!
 //! Dropping a node is as good as killing its process; the power of its disk is the disk's business.
 
