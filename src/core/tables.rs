@@ -317,6 +317,12 @@ impl Tables {
         self.members.get(&(group, user))
     }
 
+    /// Whether a user belongs to a group now.
+    #[must_use]
+    pub fn is_member(&self, group: GroupId, user: UserId) -> bool {
+        self.member(group, user).is_some_and(MemberRow::is_member)
+    }
+
     /// Members of a group above a user id, by user id, former ones included; see [`MemberRow::is_member`].
     pub fn members(&self, group: GroupId, after: UserId) -> impl Iterator<Item = (UserId, &MemberRow)> {
         let range = (Bound::Excluded((group, after)), Bound::Included((group, UserId::new(u32::MAX))));

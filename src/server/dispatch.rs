@@ -9,7 +9,6 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use crate::core::command::Event;
-use crate::core::rows::MemberRow;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::limits::READ_MARKS_TOLD_MAX;
 use crate::server::receipts;
@@ -81,8 +80,7 @@ fn dispatch(shared: &Shared, batch: Batch) {
     }
     for event in &batch.events {
         if let Event::Membership { group, user, .. } = event {
-            let is_member = view.tables.member(*group, *user).is_some_and(MemberRow::is_member);
-            shared.registry.follow(*user, *group, is_member);
+            shared.registry.follow(*user, *group, view.tables.is_member(*group, *user));
         }
     }
     drop(view);

@@ -71,8 +71,8 @@ pub(crate) fn online(shared: &Shared, session: &Session, asked: &ListOnline) -> 
     let view = shared.view.read();
     let tables = &view.tables;
     tables.may_in(asked.gid, Verb::ListOnline, session.who()).map_err(translate::code)?;
-    let is_member = |user: UserId| tables.member(asked.gid, user).is_some_and(MemberRow::is_member);
-    let mut there = listening.into_iter().filter(|user| is_member(*user) && presence::shows(tables, *user));
+    let mut there =
+        listening.into_iter().filter(|user| tables.is_member(asked.gid, *user) && presence::shows(tables, *user));
     let users = there.by_ref().take(limits::LIST_ROWS_MAX).collect();
     let more = there.next().is_some();
     Ok(OnlineList { users, more, extensions: Extensions::default() })

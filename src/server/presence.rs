@@ -13,7 +13,7 @@ use quinn::Connection;
 
 use crate::clock;
 use crate::core::authorise::Verb;
-use crate::core::rows::{MemberRow, Switches};
+use crate::core::rows::Switches;
 use crate::core::tables::Tables;
 use crate::ids::{GroupId, UserId};
 use crate::limits::{DATAGRAM_TOLD_MAX, PRESENCE_GRACE_MS, PRESENCE_GROUPS_MAX, TYPING_PAUSE_MS};
@@ -81,7 +81,7 @@ pub(crate) fn settle(shared: &Shared, user: UserId) {
     if !shared.presence.is_news(user, is_there) {
         return;
     }
-    let current = |group: &GroupId| tables.member(*group, user).is_some_and(MemberRow::is_member);
+    let current = |group: &GroupId| tables.is_member(*group, user);
     let groups = tables.groups_of(user, GroupId::ZERO).filter(current).take(PRESENCE_GROUPS_MAX);
     let groups: Vec<GroupId> = groups.filter(|group| is_told(tables, *group)).collect();
     drop(view);
@@ -149,8 +149,7 @@ fn is_told(tables: &Tables, group: GroupId) -> bool {
 fn fellows(shared: &Shared, user: UserId, groups: &[GroupId]) -> Vec<Arc<Session>> {
     let following = shared.registry.following(groups, user, DATAGRAM_TOLD_MAX);
     let tables = &shared.view.read().tables;
-    let is_fellow = |group: GroupId, user: UserId| tables.member(group, user).is_some_and(MemberRow::is_member);
-    following.into_iter().filter(|(group, it)| is_fellow(*group, it.user)).map(|(_, session)| session).collect()
+    following.into_iter().filter(|(group, it)| tables.is_member(*group, it.user)).map(|(_, session)| session).collect()
 }
 
 fn tell<F: Frame>(sessions: &[Arc<Session>], note: &F) {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::core::rows::{MemberRow, Switches, UserRow};
+use crate::core::rows::{Switches, UserRow};
 use crate::ids::{GroupId, MessageId, UserId};
 use crate::limits::{
     LIST_ROWS_MAX, RECEIPT_GROUPS_MAX, RECEIPT_GROUPS_WAITING_MAX, RECEIPTS_KNOWN_MAX, RECEIPTS_LOOKED_MAX,
@@ -209,8 +209,8 @@ pub(crate) fn tell(shared: &Shared) {
             continue;
         }
         // Who has left follows until the dispatcher has come to that.
-        let is_member = |user: UserId| tables.member(group, user).is_some_and(MemberRow::is_member);
-        for session in shared.registry.followers(group).into_iter().filter(|session| is_member(session.user)) {
+        let followers = shared.registry.followers(group).into_iter();
+        for session in followers.filter(|session| tables.is_member(group, session.user)) {
             let last = |came: &Came| tables.last_said_before(group, session.user, came.user);
             let is_news = |came: &&Came| came.user != session.user && came.concerns(last(came));
             let mut news = came.iter().filter(is_news).peekable();

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::core::rows::MemberRow;
 use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, UserId};
 use crate::server::session::Session;
@@ -67,7 +66,7 @@ impl Registry {
                 sessions.forget(id);
             }
             sessions.listeners.insert(device, (instance, session.id));
-            let is_member = |group: &GroupId| tables.member(*group, session.user).is_some_and(MemberRow::is_member);
+            let is_member = |group: &GroupId| tables.is_member(*group, session.user);
             for group in tables.groups_of(session.user, GroupId::ZERO).filter(is_member) {
                 sessions.follow(session, group);
             }

@@ -198,6 +198,10 @@ impl Decision<'_> {
         self.pending.rows.member(group, user).or_else(|| self.tables.member(group, user))
     }
 
+    pub(super) fn is_member(&self, group: GroupId, user: UserId) -> bool {
+        self.member(group, user).is_some_and(MemberRow::is_member)
+    }
+
     /// Current members of a group; for what is rare: it looks at every one.
     pub(super) fn current_members(&self, group: GroupId) -> Vec<(UserId, &MemberRow)> {
         let pending = self.pending.rows.members(group, UserId::ZERO);
@@ -213,7 +217,7 @@ impl Decision<'_> {
     pub(super) fn member_count(&self, group: GroupId) -> usize {
         let mut count = self.tables.member_count(group);
         for (user, row) in self.pending.rows.members(group, UserId::ZERO) {
-            let was = self.tables.member(group, user).is_some_and(MemberRow::is_member);
+            let was = self.tables.is_member(group, user);
             count = (count + usize::from(row.is_member())).saturating_sub(usize::from(was));
         }
         count

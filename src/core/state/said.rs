@@ -7,7 +7,7 @@
 use crate::core::attached::Attached;
 use crate::core::authorise::Verb;
 use crate::core::command::{Refusal, Sendable};
-use crate::core::rows::{Act, ItemContent, ItemRow, MemberRow, RecalledRow, Write};
+use crate::core::rows::{Act, ItemContent, ItemRow, RecalledRow, Write};
 use crate::core::state::decision::Decision;
 use crate::ids::{GroupId, MessageId, UserId};
 use crate::limits::{EDITS_MAX, RECALLED_ENTRIES_MAX};
@@ -135,8 +135,7 @@ impl Decision<'_> {
 
     /// Of those named, the other members.
     fn mentioned(&self, group: GroupId, author: UserId, named: &[UserId]) -> Vec<UserId> {
-        let is_member = |user| self.member(group, user).is_some_and(MemberRow::is_member);
-        let is_other = |user: &UserId| *user != author && is_member(*user);
+        let is_other = |user: &UserId| *user != author && self.is_member(group, *user);
         named.iter().copied().filter(is_other).collect()
     }
 

@@ -8,7 +8,7 @@
 use crate::core::authorise::Verb;
 use crate::core::command::{Actor, Answer, Event, Refusal};
 use crate::core::names::display_name;
-use crate::core::rows::{DeviceRow, Handle, ItemContent, MemberRow, Role, UserRow, UserState, Write};
+use crate::core::rows::{DeviceRow, Handle, ItemContent, Role, UserRow, UserState, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
 use crate::ids::{DeviceId, GroupId, UserId};
@@ -64,7 +64,7 @@ impl Decision<'_> {
             UserState::Deactivated { .. } => {}
             UserState::Deleted { .. } => return Ok(Answer::Deleting { left: 0 }),
         }
-        let is_in = |group: &GroupId| self.member(*group, user).is_some_and(MemberRow::is_member);
+        let is_in = |group: &GroupId| self.is_member(*group, user);
         let groups: Vec<GroupId> = self.groups_of(user).into_iter().filter(is_in).collect();
         for group in groups.iter().take(STAYS_ENDED_AT_ONCE) {
             self.end_stay_of_deleted(*group, user);
