@@ -64,7 +64,8 @@ fn dispatch(shared: &Shared, batch: Batch) {
     }
     let view = shared.view.read();
     // Who joined in this batch follows before its items are offered; who left stops after: both borders are visible.
-    // Afterwards whoever is a member follows, as one batch may hold a leave and the return.
+    // It goes by what the batch says, one after the other, and not by the view, which may have a later leave already:
+    // who stopped for that would be offered its item by nobody.
     for event in &batch.events {
         if let Event::Membership { group, user, member: true, .. } = event {
             shared.registry.follow(*user, *group, true);
@@ -79,8 +80,8 @@ fn dispatch(shared: &Shared, batch: Batch) {
         }
     }
     for event in &batch.events {
-        if let Event::Membership { group, user, .. } = event {
-            shared.registry.follow(*user, *group, view.tables.is_member(*group, *user));
+        if let Event::Membership { group, user, member, .. } = event {
+            shared.registry.follow(*user, *group, *member);
         }
     }
     drop(view);

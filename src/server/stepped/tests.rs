@@ -252,6 +252,28 @@ impl World {
     }
 }
 
+/// The view has the leave already when the dispatcher comes to the return before it.
+#[test]
+fn who_returns_and_leaves_before_either_is_told_gets_both_borders() {
+    for seed in 0..20 {
+        let mut world = World::new(seed);
+        let (alice, bob, group) = world.people();
+        world.ask(Command::LeaveGroup { by: bob, group });
+        let reader = world.listen(bob, 1);
+        world.settle();
+        world.pull(reader, 4, group, 1);
+        world.settle();
+        world.ack(reader, group, 3);
+        world.settle();
+        world.node().ask(Command::AddMember { by: alice, group, handle: Handle::parse("bob").unwrap() });
+        world.settle_but_for(Work::Dispatch);
+        world.node().ask(Command::LeaveGroup { by: bob, group });
+        world.settle_but_for(Work::Dispatch);
+        world.settle();
+        assert_eq!(world.pushed(reader), 2);
+    }
+}
+
 #[test]
 fn what_was_answered_and_acked_outlives_the_power_and_arrives_in_any_order_of_steps() {
     for seed in 0..30 {
