@@ -47,11 +47,13 @@ pub(super) struct Group {
     pub(super) ahead: Vec<Batch>,
     /// Not to be pulled before this time.
     pub(super) not_before: u64,
-    /// Refused for good on this connection.
+    /// Refused for good, until the server says something of the group again.
     pub(super) refused: bool,
 }
 
 pub(super) fn note(group: &mut Group, head: MessageId) {
+    // What the server tells of it does not refuse: the refusal was of a time before.
+    group.refused = false;
     group.head = group.head.max(head);
     if let Some(page) = &mut group.page {
         page.noted = page.noted.max(head);

@@ -391,6 +391,7 @@ impl Inbox {
     pub fn cursor(&mut self, id: GroupId, cursor: MessageId) {
         let Some(group) = self.groups.get_mut(&id) else { return };
         if group.known {
+            group.refused = false;
             rise(group, cursor);
             group.covered = group.covered.max(cursor);
         }
@@ -399,10 +400,10 @@ impl Inbox {
         }
     }
 
-    /// The server refused acks of a group.
+    /// The server refused acks of a group. Where none is under way, it was one of a time before.
     pub fn ack_refused(&mut self, id: GroupId) {
         if let Some(group) = self.groups.get_mut(&id) {
-            group.refused = true;
+            group.refused |= group.cursor < group.ack_sent;
         }
     }
 

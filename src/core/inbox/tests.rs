@@ -335,6 +335,34 @@ fn a_page_that_failed_is_asked_for_again_later_and_never_where_it_was_refused_fo
     assert_eq!(inbox.next_pull(10_000), None);
 }
 
+/// Somebody is refused a group and added to it later, on the same connection.
+#[test]
+fn what_the_server_tells_of_a_group_it_had_refused_is_pulled_and_acknowledged() {
+    let mut inbox = connected(0, 5);
+    inbox.next_pull(0).unwrap();
+    inbox.page_failed(GROUP, true, 0, 0);
+    inbox.head(GROUP, at(6));
+    assert_eq!(inbox.next_pull(10_000), Some(Pull { group: GROUP, after: at(0) }));
+    inbox.page_failed(GROUP, true, 0, 10_000);
+    inbox.push(GROUP, batch(0, 1..=6), 10_000);
+    inbox.acked(GROUP, at(6), 6, 600, 10_000);
+    assert_eq!(inbox.all_acks(10_000), [(GROUP, at(6))]);
+}
+
+#[test]
+fn a_refused_ack_of_before_stops_no_later_one_and_one_under_way_stops_until_the_server_answers() {
+    let mut inbox = connected(0, 2);
+    inbox.push(GROUP, batch(0, 1..=2), 0);
+    inbox.ack_refused(GROUP);
+    inbox.acked(GROUP, at(1), 1, 100, 0);
+    assert_eq!(inbox.all_acks(0), [(GROUP, at(1))]);
+    inbox.ack_refused(GROUP);
+    inbox.acked(GROUP, at(2), 1, 100, 0);
+    assert_eq!((inbox.all_acks(0), inbox.expects_answer()), (Vec::new(), false));
+    inbox.cursor(GROUP, at(1));
+    assert_eq!(inbox.all_acks(0), [(GROUP, at(2))]);
+}
+
 // ---- against a model of the server ----------------------------------------------------------------------------------
 
 /// Small numbers from a seed.
