@@ -140,7 +140,7 @@ impl Making {
         match write {
             Write::Group(group, row) => self.put(Tree::Groups, keys::group(*group), group_record(row, lsn).encode()),
             Write::Member(group, user, row) => {
-                self.put(Tree::Members, keys::member(*group, *user), member_record(row).encode());
+                self.put(Tree::Members, keys::member(*group, *user), member_record(row, lsn).encode());
                 let record = MembershipRecord { extensions: Extensions::default() };
                 self.put(Tree::Memberships, keys::membership(*user, *group), record.encode());
             }
@@ -303,7 +303,7 @@ fn group_record(row: &GroupRow, lsn: Lsn) -> GroupRecord {
     }
 }
 
-fn member_record(row: &MemberRow) -> MemberRecord {
+fn member_record(row: &MemberRow, lsn: Lsn) -> MemberRecord {
     let interval = |interval: &Interval| IntervalRecord {
         joined: interval.joined,
         left: interval.left,
@@ -317,7 +317,8 @@ fn member_record(row: &MemberRow) -> MemberRecord {
         role: wire::role(row.role),
         intervals: row.intervals.iter().map(interval).collect(),
         name_at_leave: row.name_at_leave.clone(),
-        extensions: Extensions(marks.into_iter().map(|number| (number, Bytes::new())).collect()),
+        extensions: Extensions(marks.into_iter().map(|number| (number, Bytes::new())).collect())
+            .with_number(member_extension::LSN, lsn.value()),
     }
 }
 

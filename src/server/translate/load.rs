@@ -108,7 +108,6 @@ pub(crate) fn load(engine: &dyn Engine) -> Result<Tables, LoadError> {
             tables.load(Write::Item(item));
         }
         for user in users {
-            load_end_of_stay(engine, &mut tables, group, user)?;
             if let Some((number, msgid)) = last_own(engine, group, user, tables.first_kept(group))? {
                 tables.load_own(group, user, number, msgid);
             }
@@ -131,18 +130,6 @@ fn members(tables: &Tables) -> Vec<(GroupId, Vec<UserId>)> {
     groups.into_iter().map(|group| (group, users(group))).collect()
 }
 
-/// When somebody's membership ended is told by the item that says so; where that is gone, when it went is told later.
-fn load_end_of_stay(engine: &dyn Engine, tables: &mut Tables, group: GroupId, user: UserId) -> Result<(), LoadError> {
-    let Some(row) = tables.member(group, user).filter(|row| !row.is_member()) else { return Ok(()) };
-    let (row, left) = (row.clone(), row.intervals.last().and_then(|stay| stay.left));
-    let item = left.map(|left| engine.get(Tree::Messages, &keys::message(group, left))).transpose()?.flatten();
-    if let Some(item) = item {
-        tables.begin_frame(MessageRecord::decode(&item).map_err(KeptError::from)?.lsn);
-        tables.load(Write::Member(group, user, row));
-    }
-    Ok(())
-}
-
 /// The frame of the log that wrote a row, where the row says so and somebody wants to know.
 fn frame_of(tree: Tree, key: &[u8], value: &[u8]) -> Result<Lsn, KeptError> {
     let lsn = match tree {
@@ -150,10 +137,10 @@ fn frame_of(tree: Tree, key: &[u8], value: &[u8]) -> Result<Lsn, KeptError> {
         Tree::Cursors if keys::parse_cursor(key)?.2 == READ_MARK => {
             CursorRecord::decode(value)?.extensions.number(cursor_extension::LSN)?
         }
+        Tree::Members => MemberRecord::decode(value)?.extensions.number(member_extension::LSN)?,
         Tree::Recalled => RecalledRecord::decode(value)?.extensions.number(recalled_extension::LSN)?,
         Tree::Messages
         | Tree::Cursors
-        | Tree::Members
         | Tree::Own
         | Tree::Mentions
         | Tree::Users

@@ -142,6 +142,8 @@ pub mod member_extension {
     pub const MUTED: u16 = 1;
     /// The former member is banned.
     pub const BANNED: u16 = 2;
+    /// The frame of the log that wrote it.
+    pub const LSN: u16 = 3;
 }
 
 /// Extensions of [`DeviceRecord`].

@@ -227,6 +227,23 @@ fn mentions_are_numbered_on_after_a_start() {
     assert!(published.overlay.get(Tree::Mentions, &key, published.durable).is_some());
 }
 
+/// Of a ban of somebody who has left no item tells.
+#[test]
+fn a_start_knows_when_each_conversation_has_changed_last() {
+    let mut world = open(&SimulatedDisk::new());
+    let (device, group) = world.people();
+    let bob = world.join(device, group, "bob", 9);
+    let user = world.user(bob);
+    world.ask(Command::LeaveGroup { by: bob, group });
+    let handle = Handle::parse("bob").unwrap();
+    world.ask(Command::SetBanned { by: device, group, handle, banned: true });
+    world.ask(acts(device, 1, group, Act::Says, "no more of it"));
+    let changed = |world: &World| world.view.read().tables.changed_at(user, group).unwrap();
+    let before = changed(&world);
+    world.writer.seal().unwrap().unwrap();
+    assert_eq!(changed(&open(&world.disk.kill())), before);
+}
+
 /// What somebody does next.
 #[derive(Debug, Clone)]
 enum Step {
