@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ids::{ClientSeq, DeviceId};
 use crate::limits::SENDS_UNANSWERED_MAX;
 
-/// The sends that are waited for, by device: no more than a client may have unanswered, as nothing above these is decided
-/// anyway. They outlive a reopening of the store, not the end of the process: a client's sends come in order on a new
-/// connection.
+/// The sends that are waited for, by device: no more than a client may have unanswered, and of more the highest, as who
+/// sends these waits for none of the lower ones any more. They outlive a reopening of the store, not the end of the
+/// process: a client's sends come in order on a new connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Turns {
     waiting: BTreeMap<DeviceId, BTreeSet<ClientSeq>>,
@@ -24,7 +24,7 @@ impl Turns {
         let waiting = self.waiting.entry(device).or_default();
         waiting.insert(seq);
         if waiting.len() as u64 > SENDS_UNANSWERED_MAX {
-            waiting.pop_last();
+            waiting.pop_first();
         }
     }
 

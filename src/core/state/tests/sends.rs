@@ -105,6 +105,20 @@ fn a_send_that_was_stored_before_its_outcome_got_unknown_keeps_its_msgid() {
 }
 
 #[test]
+fn a_send_that_was_not_done_is_waited_for_however_many_before_it_were_not_done_earlier() {
+    let (mut world, anna, group) = pair();
+    for number in 1..=SENDS_UNANSWERED_MAX {
+        world.answer(send(anna, number, 1, group, "text"));
+    }
+    let missing = SENDS_UNANSWERED_MAX + 1;
+    let failed: Vec<_> = (1..=missing).map(|number| (anna, seq(number))).collect();
+    world.fail(&failed);
+    assert_eq!(refused(world.answer(send(anna, missing + 1, missing, group, "later"))), Refusal::OutOfTurn);
+    let before = sent(&world.answer(send(anna, missing, missing, group, "missing")));
+    assert_eq!(sent(&world.answer(send(anna, missing + 1, missing, group, "later"))), before + 1);
+}
+
+#[test]
 fn a_client_that_no_longer_waits_for_the_missing_number_is_not_held_back() {
     let (mut world, anna, group) = pair();
     world.state.hold_from(anna, seq(1));
