@@ -449,7 +449,7 @@ impl Server {
         let Some(node) = &self.node else { return Ok(Vec::new()) };
         let reader = self.reader(group);
         let seen = node.read(reader, group, MessageId::ZERO);
-        let seen = seen.map_err(|code| format!("{reader} cannot read {group}: {code}"))?;
+        let seen = seen.map_err(|why| format!("{reader} cannot read {group}: {why}"))?;
         Ok(seen.items.into_iter().map(|(_, item)| item).collect())
     }
 

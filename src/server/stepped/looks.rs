@@ -10,7 +10,6 @@ use crate::ids::{DeviceId, Epoch, GroupId, Lsn, MessageId, UserId};
 use crate::limits;
 use crate::server::doubt::Doubt;
 use crate::server::reader::{self, PageAsked};
-use crate::wire::code::Code;
 use crate::wire::row;
 
 impl Node {
@@ -82,8 +81,8 @@ impl Node {
     /// Reads everything of a group that a user may see above a msgid, as pages are read. It raises no doubt.
     ///
     /// # Errors
-    /// Where the user may not know of the group, or the index cannot be read or has a hole.
-    pub fn read(&self, user: UserId, group: GroupId, after: MessageId) -> Result<Seen, Code> {
+    /// Where the user may not know of the group, or the index cannot be read or has a hole: says which item is missing.
+    pub fn read(&self, user: UserId, group: GroupId, after: MessageId) -> Result<Seen, String> {
         let doubt = Doubt::none_by_hand();
         let mut seen = Seen { covered_to: after, ..Seen::default() };
         loop {
@@ -95,7 +94,8 @@ impl Node {
                 bytes: limits::PAGE_BYTES_MAX,
                 gone_alone: false,
             };
-            let page = reader::read(&self.shared.view, asked, &doubt)?;
+            let page = reader::read(&self.shared.view, asked, &doubt);
+            let page = page.map_err(|code| doubt.why().unwrap_or_else(|| code.to_string()))?;
             let msgids = page.rows.offered().iter().map(|offered| offered.msgid);
             let rows = row::rows(page.rows.all()).map(|row| row.map_or_else(|_| Bytes::new(), |row| row.item));
             seen.items.extend(msgids.zip(rows));
