@@ -180,7 +180,7 @@ impl Client {
         let Some(process) = &mut self.process else { return Ok(false) };
         // Where that fails nobody can tell whether it is in the outbox.
         let queued = process.say(group, tag, what);
-        model.queued(self.device, group, tag, order, queued.is_ok())?;
+        model.queued(self.device, group, tag, what, order, queued.is_ok())?;
         self.tags.extend(queued.as_ref().ok().map(|seq| (*seq, tag)));
         Ok(queued.is_ok())
     }

@@ -453,6 +453,11 @@ impl Server {
         Ok(seen.items.into_iter().map(|(_, item)| item).collect())
     }
 
+    /// Whether its store is open.
+    pub fn is_open(&self) -> bool {
+        self.node.as_ref().is_some_and(Node::is_open)
+    }
+
     /// What holds of an open server after every step.
     pub fn check(&self) -> Result<(), Broken> {
         let Some(node) = &self.node else { return Ok(()) };

@@ -11,7 +11,7 @@ mod said;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use gaggle::client::Content;
+use gaggle::client::{Content, Say};
 use gaggle::ids::{DeviceId, GroupId, MessageId, Tag, UserId};
 use gaggle::wire::item::{Item, kind};
 
@@ -53,6 +53,8 @@ struct Send {
     /// Under what its user might send when it was queued; none: they might not.
     voice: Option<usize>,
     committed: Option<MessageId>,
+    /// What it recalls.
+    recalls: Option<MessageId>,
     /// The server has refused it for good; an answer that is lost may be followed by another, under another number.
     refused: bool,
     /// Its application was told so.
@@ -158,6 +160,15 @@ impl Model {
         Ok(())
     }
 
+    /// A store was opened. Where that failed half-way, what its log turned out to hold may be in the index already, and is
+    /// published later: what a recall among it wipes may read as wiped before the recall is shown.
+    pub fn store_was_opened(&mut self, is_open: bool) {
+        for (group, history) in &mut self.groups {
+            let waits = |send: &&Send| !is_open && send.group == *group && send.committed.is_none();
+            history.wiped_early = self.sends.values().filter(waits).filter_map(|send| send.recalls).collect();
+        }
+    }
+
     /// Grows with everything that is committed or handed to an application.
     pub fn progress(&self) -> u64 {
         self.progress
@@ -219,11 +230,20 @@ impl Model {
     // ---- what senders are told --------------------------------------------------------------------------------------
 
     /// A message is safe in the outbox of a device, or may be; `order` grows with each.
-    pub fn queued(&mut self, device: DeviceId, group: GroupId, tag: Tag, order: u64, safe: bool) -> Result<(), Broken> {
+    pub fn queued(
+        &mut self,
+        device: DeviceId,
+        group: GroupId,
+        tag: Tag,
+        what: &Say,
+        order: u64,
+        safe: bool,
+    ) -> Result<(), Broken> {
         let user = self.devices.get(&device).map_or(UserId::ZERO, |known| known.user);
         let voice = self.groups.get(&group).and_then(|history| history.voice(user));
+        let recalls = if let Say::Recall(target) = what { Some(*target) } else { None };
         let (committed, refused, told_refused) = (None, false, false);
-        let send = Send { device, group, safe, order, voice, committed, refused, told_refused };
+        let send = Send { device, group, safe, order, voice, committed, recalls, refused, told_refused };
         if self.sends.insert(tag, send).is_some() { Err("a tag was drawn twice".to_owned()) } else { Ok(()) }
     }
 

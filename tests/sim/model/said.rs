@@ -22,6 +22,8 @@ pub(super) struct History {
     gone: u64,
     members: BTreeMap<UserId, Member>,
     recalled: BTreeSet<MessageId>,
+    /// Whose recalls may be in the log and are not shown yet.
+    pub(super) wiped_early: BTreeSet<MessageId>,
     /// The edits of each item.
     edits: BTreeMap<MessageId, Vec<MessageId>>,
     /// The last message of each device in it, by the order in which they were queued.
@@ -275,7 +277,7 @@ impl History {
             _ if self.is_recalled(msgid) => is_wiped() || (target.is_some_and(|of| self.is_gone(of)) && is_hidden()),
             // What it edits was kept when it was looked at, or not.
             Some(target) if self.is_gone(target) => as_read == bytes || is_hidden() || is_wiped(),
-            _ => as_read == bytes,
+            _ => as_read == bytes || (self.wiped_early.contains(&target.unwrap_or(msgid)) && is_wiped()),
         }
     }
 

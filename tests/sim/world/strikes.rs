@@ -181,6 +181,7 @@ impl World {
         groups.sort_unstable();
         groups.dedup();
         self.server.let_index_be_read();
+        self.model.store_was_opened(self.server.is_open());
         for group in groups {
             let found = self.server.items(group)?;
             let (reader, first_kept) = (self.server.reader(group), self.server.first_kept(group));
