@@ -155,10 +155,11 @@ impl Remains {
         engine.flushed = self.flushed;
         copy(&engine.flushed, &engine.current)?;
         copy(&engine.flushed, &engine.older)?;
-        for (lsn, ops) in self.frames {
-            engine.flushed.apply(lsn, &ops)?;
-            engine.current.apply(lsn, &ops)?;
+        for (lsn, ops) in &self.frames {
+            engine.flushed.apply(*lsn, ops)?;
+            engine.current.apply(*lsn, ops)?;
         }
+        engine.state().flushed_last = self.frames;
         Ok(engine)
     }
 
@@ -362,7 +363,7 @@ mod tests {
         }
         index.roll_back().unwrap();
         assert_eq!(index.engine().applied().unwrap(), Lsn::new(3));
-        assert!(has(&index.engine(), "c") && !has(&index.engine(), "d"));
+        assert_eq!(["b", "c", "d"].map(|key| has(&index.engine(), key)), [true, true, false]);
     }
 
     #[test]
