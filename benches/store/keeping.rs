@@ -1,5 +1,5 @@
-//! A store at work: a writer that commits, and a thread that applies, makes checkpoints and recycles, as the server's
-//! do. What its queue holds is bounded as the server's is.
+//! A store at work: a writer that commits, a thread that applies, makes checkpoints and recycles, and, where it is asked
+//! for, one that condenses the log, as the server's do. What its queue holds is bounded as the server's is.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,12 +14,14 @@ use gaggle::limits;
 use gaggle::store::applier::{Applier, Due, Pace, Record};
 use gaggle::store::engine::{Engine, Op};
 use gaggle::store::index::{Settings, SledIndex};
-use gaggle::store::log::{Frame, LogWriter};
+use gaggle::store::log::{Condenser, Frame, LogWriter};
 use gaggle::store::overlay::Overlay;
 use gaggle::store::{self, Opened, Options};
 
 /// Frames that wait at the most, beside the bound on bytes.
 const FRAMES_MAX: usize = 65_536;
+/// How often is looked whether there is something to condense.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What the applying thread is at.
 #[derive(Default)]
@@ -28,9 +30,12 @@ pub struct Progress {
     pub checkpointing: AtomicBool,
     pub checkpoints: Mutex<Vec<Duration>>,
     pub recycles: Mutex<Vec<Duration>>,
+    /// Steps of condensing that did something.
+    pub condensed: AtomicU64,
+    ended: AtomicBool,
 }
 
-/// An open store and its applying thread.
+/// An open store and its threads.
 pub struct Keeping {
     pub folder: PathBuf,
     pub log: LogWriter,
@@ -39,6 +44,8 @@ pub struct Keeping {
     pub progress: Arc<Progress>,
     frames: Sender<Arc<Frame>>,
     thread: JoinHandle<Applier>,
+    durable: Record,
+    condensing: Option<JoinHandle<()>>,
 }
 
 /// Opens the store of a folder, with the index on disk.
@@ -54,13 +61,21 @@ impl Keeping {
 
     pub fn with(folder: &Path, opened: Opened, pace: Pace) -> Keeping {
         let record = Record::new(opened.flushed);
+        let durable = record.clone();
         let applier = Applier::new(Arc::clone(&opened.engine), record, pace, Instant::now()).unwrap();
         let (frames, received) = crossbeam_channel::bounded(FRAMES_MAX);
         let (overlay, progress) = (Overlay::new(), Arc::new(Progress::default()));
         let (forgetting, noting) = (overlay.clone(), Arc::clone(&progress));
         let thread = std::thread::spawn(move || apply(applier, &received, &forgetting, &noting));
-        let (log, engine) = (opened.log, opened.engine);
-        Keeping { folder: folder.to_owned(), log, engine, overlay, progress, frames, thread }
+        let (log, engine, folder) = (opened.log, opened.engine, folder.to_owned());
+        Keeping { folder, log, engine, overlay, progress, frames, thread, durable, condensing: None }
+    }
+
+    /// Condenses the log from here on.
+    pub fn condense(&mut self) {
+        let (durable, noting) = (self.durable.clone(), Arc::clone(&self.progress));
+        let condenser = self.log.condenser(Box::new(move || durable.lsn()));
+        self.condensing = Some(std::thread::spawn(move || condense(condenser, &noting)));
     }
 
     /// Whether a commit would have to wait for the index.
@@ -92,6 +107,10 @@ impl Keeping {
 
     /// A clean stop: seal, last checkpoint.
     pub fn stop(mut self) {
+        self.progress.ended.store(true, Ordering::Relaxed);
+        if let Some(condensing) = self.condensing {
+            condensing.join().unwrap();
+        }
         let lsn = self.log.seal().unwrap();
         self.frames.send(Arc::new(Frame { lsn, ops: Vec::new() })).unwrap();
         drop(self.frames);
@@ -125,6 +144,16 @@ fn apply(mut applier: Applier, frames: &Receiver<Arc<Frame>>, overlay: &Overlay,
             }
         }
         progress.checkpointing.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Rests as long as each step took, as the server does.
+fn condense(mut condenser: Condenser, progress: &Progress) {
+    while !progress.ended.load(Ordering::Relaxed) {
+        let since = Instant::now();
+        let has_done = condenser.step().unwrap();
+        progress.condensed.fetch_add(u64::from(has_done), Ordering::Relaxed);
+        std::thread::sleep(if has_done { since.elapsed() } else { LOOK_INTERVAL });
     }
 }
 

@@ -11,7 +11,7 @@
 //! memory messages=2000000 groups=100            resident memory while that many are written, and bytes on disk of each
 //! start messages=1000000                        opening after a clean stop, after a kill, and by rebuild
 //! groups groups=10000 rounds=20                 a message in each of many groups, round after round
-//! soak minutes=60 groups=200                    commits, pages, trims, checkpoints and recycles at once; every page is
+//! soak minutes=60 groups=200                    commits, pages, trims, checkpoints, recycles, condensing; every page is
 //!                                               compared with what must stand there; a line each minute
 //! all                                           all but the soak
 //! ```

@@ -1,18 +1,20 @@
-//! The soak: commits, pages, trims by `remove`, checkpoints and recycles at once, for as long as asked for.
+//! The soak: commits, pages, trims by `remove`, checkpoints, recycles and condensing at once, for as long as asked for.
 //!
 //! What must stand in a page follows from the group and the msgids in it, so every page is compared with it as it is
 //! read, and everything at the end, once more after the store was opened anew. A line each minute tells memory and disk,
-//! which must level off.
+//! which must level off; disk also as a multiple of the items that are kept.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use gaggle::ids::{GroupId, Lsn, MessageId};
 use gaggle::limits;
-use gaggle::store::engine::{Engine, EngineError};
+use gaggle::store::engine::{Engine, EngineError, Op};
 use gaggle::store::overlay::Overlay;
 use gaggle::store::page::{self, PageRequest, ReadError};
+use gaggle::store::tree::Tree;
 use tempfile::TempDir;
 
 use crate::keeping::{self, Keeping, bytes_below, resident_mb};
@@ -46,6 +48,7 @@ pub fn run(options: &Options) {
     let pause = Duration::from_micros(options.get("pause_us", 2_000));
     let folder = TempDir::new().unwrap();
     let mut keeping = Keeping::start(folder.path());
+    keeping.condense();
     let shared = Arc::new(Shared {
         published: RwLock::new(Published { groups: vec![(1, 0); groups as usize], at: Lsn::ZERO }),
         overlay: keeping.overlay.clone(),
@@ -60,11 +63,15 @@ pub fn run(options: &Options) {
     };
     let readers = [reader(1), reader(2)];
     let mut traffic = Traffic::default();
+    // The rows that count what is kept for its authors go with it.
+    let mut own = vec![VecDeque::new(); groups as usize];
     let (since, mut minute, mut number) = (Instant::now(), 0, 0_u64);
     while minute < minutes {
         let lsn = keeping.log.next();
         let chosen: Vec<u64> = (0..32).map(|index| (number * 32 + index * 7) % groups + 1).collect();
         let ops = traffic.frame(lsn, chosen.iter().copied());
+        let own_keys = ops.iter().filter(|op| op.tree == Tree::Own).map(|op| op.key.clone());
+        chosen.iter().zip(own_keys).for_each(|(group, key)| own[*group as usize - 1].push_back(key));
         keeping.commit(ops);
         let heads: Vec<(u64, u64)> = chosen.iter().map(|group| (*group, traffic.head(*group))).collect();
         let mut due = Vec::new();
@@ -80,7 +87,10 @@ pub fn run(options: &Options) {
         });
         for (group, first) in due {
             keeping.commit(traffic::first_kept(group, first + TRIMMED));
-            let (lsn, _) = keeping.commit(traffic::removed(group, first..first + TRIMMED));
+            let mut ops = traffic::removed(group, first..first + TRIMMED);
+            let gone = own[group as usize - 1].drain(..TRIMMED as usize);
+            ops.extend(gone.map(|key| Op { tree: Tree::Own, key, value: None }));
+            let (lsn, _) = keeping.commit(ops);
             publish(&shared, lsn, |_| ());
         }
         number += 1;
@@ -112,6 +122,10 @@ fn publish(shared: &Shared, at: Lsn, change: impl FnOnce(&mut Vec<(u64, u64)>)) 
 
 fn tell(keeping: &Keeping, shared: &Shared, minute: u64, messages: u64) {
     let count = |times: &std::sync::Mutex<Vec<Duration>>| times.lock().unwrap().len() as f64;
+    let megabytes = |name| bytes_below(&keeping.folder.join(name)) as f64 / 1e6;
+    let (index, log) = (megabytes("index"), megabytes("log"));
+    let kept: u64 = shared.published.read().unwrap().groups.iter().map(|(first, head)| head + 1 - first).sum();
+    let items = kept as f64 * traffic::ITEM_BYTES as f64 / 1e6;
     line(
         "soak",
         &[
@@ -121,9 +135,12 @@ fn tell(keeping: &Keeping, shared: &Shared, minute: u64, messages: u64) {
             ("reads_that_waited", shared.waited.load(Ordering::Relaxed) as f64),
             ("checkpoints", count(&keeping.progress.checkpoints)),
             ("recycles", count(&keeping.progress.recycles)),
+            ("condensed", keeping.progress.condensed.load(Ordering::Relaxed) as f64),
             ("resident_mb", resident_mb()),
-            ("index_mb", bytes_below(&keeping.folder.join("index")) as f64 / 1e6),
-            ("log_mb", bytes_below(&keeping.folder.join("log")) as f64 / 1e6),
+            ("items_mb", items),
+            ("index_mb", index),
+            ("log_mb", log),
+            ("times_items", (index + log) / items),
         ],
     );
 }

@@ -14,7 +14,7 @@ use gaggle::store::records::{
 use gaggle::store::tree::Tree;
 
 /// Bytes of an item: 200 of text, and what travels with it.
-const ITEM_BYTES: usize = 232;
+pub const ITEM_BYTES: usize = 232;
 /// Rows of answered sends that a device keeps, as its window.
 const WINDOW: u64 = 16;
 /// Devices that send.
