@@ -79,3 +79,26 @@ fn who_was_told_of_a_refusal_finds_it_after_a_power_loss() {
         assert!(found.outbox().entry(seq).is_none(), "it would be sent again, and may be stored: seed {seed}");
     }
 }
+
+/// The first of them goes behind all others, which have to come behind it, or it stays where it is.
+#[test]
+fn entries_that_get_new_numbers_together_keep_their_order_in_a_power_loss() {
+    const COUNT: u64 = 200;
+    let (mut moved, mut stayed) = (0, 0);
+    for seed in 0..100 {
+        let disk = SimulatedDisk::new();
+        let mut file = OutboxFile::new(Arc::new(disk.clone()), Path::new(FOLDER));
+        let added = (1..=COUNT).map(|number| Change::Added(ClientSeq::new(number), entry(number)));
+        let attempted = Change::Attempted(vec![ClientSeq::new(1)]);
+        file.step::<ProfileError>(true, |_| Ok(added.chain([attempted]).collect())).unwrap();
+        let never = |outbox: &Outbox| Drain::default().answered(outbox, ClientSeq::new(1), &Answer::NeverStored, 0);
+        file.step::<ProfileError>(false, |outbox| Ok(never(outbox))).unwrap();
+        let mut found = OutboxFile::new(Arc::new(disk.crash(seed)), Path::new(FOLDER));
+        found.refresh().unwrap();
+        let tags: Vec<Tag> = found.outbox().entries().map(|(_, entry)| entry.tag).collect();
+        assert_eq!(tags, (1..=COUNT).map(|number| entry(number).tag).collect::<Vec<_>>(), "seed {seed}");
+        let has_moved = found.outbox().entry(ClientSeq::new(1)).is_none();
+        *if has_moved { &mut moved } else { &mut stayed } += 1;
+    }
+    assert!(moved > 0 && stayed > 0, "{moved} moved, {stayed} stayed");
+}
