@@ -133,7 +133,8 @@ pub(crate) struct Writer {
     acks_put_off_since: Option<Instant>,
     acks_waiting: usize,
     answers: Vec<(Reply, Answer)>,
-    sends: Vec<(DeviceId, ClientSeq)>,
+    /// The sends of the batch: whose, their number, and the lowest one that was waited for.
+    sends: Vec<(DeviceId, ClientSeq, ClientSeq)>,
     events: Vec<Event>,
     writes: Vec<Write>,
     bytes: usize,
@@ -192,7 +193,7 @@ impl Writer {
         let (command, reply) = request.open();
         if self.open.is_none() {
             if let Command::Send(send) = &command {
-                self.state.hold_from(send.device, send.seq);
+                self.state.hold_from(send.device, send.seq, send.lowest);
             }
             reply.give(Outcome::Failed(Code::OutcomeUnknown));
             return;
@@ -367,7 +368,7 @@ impl Writer {
             });
         }
         if let Command::Send(send) = &command {
-            self.sends.push((send.device, send.seq));
+            self.sends.push((send.device, send.seq, send.lowest));
         }
         self.state.set_storage(self.room.storage());
         let applied = self.state.apply(&self.view.read().tables, command, now_ms);
@@ -423,8 +424,8 @@ impl Writer {
         }
         self.close_store();
         self.state.drop_pending();
-        for (device, seq) in std::mem::take(&mut self.sends) {
-            self.state.hold_from(device, seq);
+        for (device, seq, lowest) in std::mem::take(&mut self.sends) {
+            self.state.hold_from(device, seq, lowest);
         }
         self.clear_batch();
         self.events.clear();

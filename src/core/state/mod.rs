@@ -105,9 +105,9 @@ impl State {
     }
 
     /// A send was refused as *not done* or *outcome unknown* outside of this state: what comes later from that device
-    /// is out of turn until this number comes again.
-    pub fn hold_from(&mut self, device: DeviceId, seq: ClientSeq) {
-        self.turns.hold_from(device, seq);
+    /// is out of turn until this number comes again. `lowest` is the lowest number that the client waited for then.
+    pub fn hold_from(&mut self, device: DeviceId, seq: ClientSeq, lowest: ClientSeq) {
+        self.turns.hold_from(device, seq, lowest);
     }
 }
 

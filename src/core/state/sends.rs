@@ -32,7 +32,7 @@ impl Decision<'_> {
             self.may_in(send.group, Verb::Send, Some(user))?;
         }
         if is_fresh && !self.may_grow() && !takes_away(&send) {
-            self.turns.hold_from(device, seq);
+            self.turns.hold_from(device, seq, window.lowest);
             return Err(Refusal::StorageFull);
         }
         if self.storage == Storage::Closed {
@@ -49,7 +49,7 @@ impl Decision<'_> {
             self.decided_before(&send)
         };
         if decided.as_ref().is_err_and(|refusal| refusal.is_not_done()) {
-            self.turns.hold_from(device, seq);
+            self.turns.hold_from(device, seq, window.lowest);
         } else if is_fresh {
             window.highest = window.highest.max(seq);
         }

@@ -10,21 +10,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ids::{ClientSeq, DeviceId};
 use crate::limits::SENDS_UNANSWERED_MAX;
 
-/// The sends that are waited for, by device: no more than a client may have unanswered, and of more the highest, as who
-/// sends these waits for none of the lower ones any more. They outlive a reopening of the store, not the end of the
-/// process: a client's sends come in order on a new connection.
+/// The sends that are waited for, by device: no more than a client may have unanswered, the lowest of what a client sent
+/// beyond that. They outlive a reopening of the store, not the end of the process: a client's sends come in order on a new
+/// connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Turns {
     waiting: BTreeMap<DeviceId, BTreeSet<ClientSeq>>,
 }
 
 impl Turns {
-    /// Everything above this number waits for it.
-    pub(super) fn hold_from(&mut self, device: DeviceId, seq: ClientSeq) {
+    /// Everything above this number waits for it, and the client waits for none below `lowest`: were those kept, there might
+    /// be no place for this one.
+    pub(super) fn hold_from(&mut self, device: DeviceId, seq: ClientSeq, lowest: ClientSeq) {
         let waiting = self.waiting.entry(device).or_default();
+        *waiting = waiting.split_off(&lowest);
         waiting.insert(seq);
         if waiting.len() as u64 > SENDS_UNANSWERED_MAX {
-            waiting.pop_first();
+            waiting.pop_last();
         }
     }
 

@@ -99,7 +99,7 @@ impl World {
         self.undecided.clear();
         self.state.drop_pending();
         for (device, seq) in sends {
-            self.state.hold_from(*device, *seq);
+            self.state.hold_from(*device, *seq, ClientSeq::ZERO.next());
         }
     }
 

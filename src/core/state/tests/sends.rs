@@ -107,21 +107,34 @@ fn a_send_that_was_stored_before_its_outcome_got_unknown_keeps_its_msgid() {
 #[test]
 fn a_send_that_was_not_done_is_waited_for_however_many_before_it_were_not_done_earlier() {
     let (mut world, anna, group) = pair();
-    for number in 1..=SENDS_UNANSWERED_MAX {
-        world.answer(send(anna, number, 1, group, "text"));
+    let before: Vec<_> = (1..=SENDS_UNANSWERED_MAX).map(|number| (anna, seq(number))).collect();
+    for (_, number) in &before {
+        world.answer(send(anna, number.value(), 1, group, "text"));
     }
+    world.fail(&before);
     let missing = SENDS_UNANSWERED_MAX + 1;
-    let failed: Vec<_> = (1..=missing).map(|number| (anna, seq(number))).collect();
-    world.fail(&failed);
+    world.state.hold_from(anna, seq(missing), seq(missing));
     assert_eq!(refused(world.answer(send(anna, missing + 1, missing, group, "later"))), Refusal::OutOfTurn);
     let before = sent(&world.answer(send(anna, missing, missing, group, "missing")));
     assert_eq!(sent(&world.answer(send(anna, missing + 1, missing, group, "later"))), before + 1);
 }
 
 #[test]
+fn of_what_was_sent_beyond_the_window_the_lowest_comes_first() {
+    let (mut world, anna, group) = pair();
+    for number in 1..=3 * SENDS_UNANSWERED_MAX {
+        world.run(send(anna, number, 1, group, "text"));
+    }
+    let (next, lowest) = (SENDS_UNANSWERED_MAX + 1, SENDS_UNANSWERED_MAX);
+    assert_eq!(refused(world.answer(send(anna, next + 1, lowest, group, "too early"))), Refusal::OutOfTurn);
+    sent(&world.answer(send(anna, next, lowest, group, "next")));
+    sent(&world.answer(send(anna, next + 1, lowest, group, "in turn")));
+}
+
+#[test]
 fn a_client_that_no_longer_waits_for_the_missing_number_is_not_held_back() {
     let (mut world, anna, group) = pair();
-    world.state.hold_from(anna, seq(1));
+    world.state.hold_from(anna, seq(1), seq(1));
     assert_eq!(refused(world.answer(send(anna, 2, 1, group, "two"))), Refusal::OutOfTurn);
     assert_eq!(sent(&world.answer(send(anna, 2, 2, group, "two"))), 2);
 }
