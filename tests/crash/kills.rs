@@ -24,6 +24,8 @@ const GROUPS: usize = 3;
 const KILLS: u64 = 30;
 /// Sends of one device of the library that wait for their answers.
 const LIBRARY_OPEN: usize = 6;
+/// Sends of one device of the library between two kills, at the most.
+const LIBRARY_SENDS: usize = 50;
 
 /// Whether there is a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,22 +114,27 @@ async fn acknowledge_in_one_life(answered: &mut Answered, key: &Key, server: Soc
     }
 }
 
-/// Sends with the library, which finds its way through every kill by itself.
+/// Sends with the library, which finds its way through every kill by itself. Rests where it has so many answers as it may
+/// have until the next kill, for the same reason.
 async fn send_with_library(
     person: Person,
     name: String,
     groups: Vec<GroupId>,
     ledger: Ledger,
     life: watch::Receiver<Life>,
+    mut most: watch::Receiver<usize>,
 ) {
     let mut open = VecDeque::new();
     let mut number = 0_usize;
     loop {
         let is_over = *life.borrow() == Life::Over;
-        if is_over && open.is_empty() {
-            return;
+        if open.is_empty() {
+            if is_over {
+                return;
+            }
+            most.wait_for(|most| number < *most).await.unwrap();
         }
-        if !is_over && open.len() < LIBRARY_OPEN {
+        if !is_over && open.len() < LIBRARY_OPEN && number < *most.borrow() {
             let (group, text) = (groups[number % groups.len()], format!("{name} {number}"));
             number += 1;
             open.push_back((person.client.queue(group, &text).await.unwrap(), group, text));
@@ -224,6 +231,7 @@ async fn what_was_answered_outlives_kills_under_load_and_while_the_server_opens(
     let server = home.address();
     let (life, lives) = watch::channel(Life::Up);
     let (most, mosts) = watch::channel(0);
+    let (library_most, library_mosts) = watch::channel(0);
     let (by_protocol, mut by_library) = (Ledger::new(), Vec::new());
 
     let mut tasks = JoinSet::new();
@@ -257,6 +265,7 @@ async fn what_was_answered_outlives_kills_under_load_and_while_the_server_opens(
                 team.groups.clone(),
                 ledger,
                 lives.clone(),
+                library_mosts.clone(),
             ));
         }
     }
@@ -266,6 +275,7 @@ async fn what_was_answered_outlives_kills_under_load_and_while_the_server_opens(
     let (mut down, mut starts) = (Duration::ZERO, 0);
     let mut kill = 0;
     while kill < kills {
+        library_most.send((kill as usize + 1) * LIBRARY_SENDS).unwrap();
         // In turn, so that each device finds back at least every so many kills.
         let in_turn = &by_library[kill as usize % by_library.len()];
         in_turn.reaches(in_turn.count() + random.random_range(1..12)).await;
@@ -298,6 +308,7 @@ async fn what_was_answered_outlives_kills_under_load_and_while_the_server_opens(
     }
     most.send(u64::MAX).unwrap();
     life.send(Life::Over).unwrap();
+    library_most.send(usize::MAX).unwrap();
     while let Some(ended) = soon("the last answers", tasks.join_next()).await {
         ended.unwrap();
     }
