@@ -344,6 +344,7 @@ async fn an_enrolment_whose_answer_was_lost_is_finished_by_the_same_link() {
     let site = Site::start().await;
     let ada = site.operator("ada").await;
     let way = Relay::new(site.address(), 6).way().await;
+    let options = quick();
     // Where this machine was too busy to see the user before the answer had come, somebody else enrols.
     for handle in ["bob", "carol", "dave", "erin", "frank"] {
         let invite = ada.client.invite(handle, None, std::time::Duration::from_secs(600)).await.unwrap();
@@ -356,15 +357,14 @@ async fn an_enrolment_whose_answer_was_lost_is_finished_by_the_same_link() {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
         };
-        let options = quick();
         let was_lost = tokio::select! {
             _ = Client::enrol(&profile, &link, None, "phone", &options) => false,
             () = exists => true,
         };
         way.weather(Weather::default());
-        let account = Client::enrol(&profile, &link, None, "phone", &quick()).await.unwrap();
+        let account = Client::enrol(&profile, &link, None, "phone", &options).await.unwrap();
         assert_eq!(account.handle, handle);
-        assert_eq!(Client::enrol(&profile, &link, None, "phone", &quick()).await.unwrap(), account);
+        assert_eq!(Client::enrol(&profile, &link, None, "phone", &options).await.unwrap(), account);
         assert_eq!(ada.client.devices(Some(handle)).await.unwrap().len(), 1);
         if was_lost {
             return;
