@@ -1,8 +1,7 @@
 //! The outbox of a profile on disk, shared by all its processes.
 //!
 //! Every [`Change`] is a record of a journal; whoever writes holds the sequence lock, for one step only, and has read
-//! what others wrote. What was decided counts once it is written, and may be acted on once it is synced. Entries that get
-//! new numbers together are one record: were only the first of them kept, they would go behind the others.
+//! what others wrote. What was decided counts once it is written, and may be acted on once it is synced.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -69,11 +68,9 @@ impl OutboxFile {
     fn apply(&mut self, records: &[Vec<u8>]) -> Result<Vec<Change>, ProfileError> {
         let mut changes = Vec::with_capacity(records.len());
         for record in records {
-            let decoded = decode(record).ok_or_else(|| self.journal.senseless(&"a record of an unknown kind"))?;
-            for change in decoded {
-                self.outbox.apply(&change).map_err(|error| self.journal.senseless(&error))?;
-                changes.push(change);
-            }
+            let change = decode(record).ok_or_else(|| self.journal.senseless(&"a record of an unknown kind"))?;
+            self.outbox.apply(&change).map_err(|error| self.journal.senseless(&error))?;
+            changes.push(change);
         }
         Ok(changes)
     }
@@ -211,23 +208,16 @@ mod kind {
     pub(super) const ADDED: u8 = 1;
     pub(super) const ATTEMPTED: u8 = 2;
     pub(super) const SETTLED: u8 = 3;
-    pub(super) const RENUMBERED: u8 = 4;
+    /// One entry: as they were written before those that get new numbers together were one record.
+    pub(super) const RENUMBERED_ALONE: u8 = 4;
     pub(super) const HIGHEST: u8 = 5;
     pub(super) const ENDED: u8 = 6;
     pub(super) const MOVED: u8 = 7;
-    pub(super) const RENUMBERED_TOGETHER: u8 = 8;
+    pub(super) const RENUMBERED: u8 = 8;
 }
 
 fn encode_all(changes: &[Change]) -> Vec<Vec<u8>> {
-    let is_renumbered = |change: &Change| matches!(change, Change::Renumbered { .. });
-    let runs = changes.chunk_by(|one, next| is_renumbered(one) && is_renumbered(next));
-    runs.map(|run| if let [change] = run { encode(change) } else { encode_renumbered(run) }).collect()
-}
-
-fn encode_renumbered(run: &[Change]) -> Vec<u8> {
-    let numbers =
-        |change: &Change| if let Change::Renumbered { from, to } = change { Some((*from, *to)) } else { None };
-    record(kind::RENUMBERED_TOGETHER, &run.iter().filter_map(numbers).collect::<Vec<_>>())
+    changes.iter().map(encode).collect()
 }
 
 fn encode(change: &Change) -> Vec<u8> {
@@ -238,7 +228,7 @@ fn encode(change: &Change) -> Vec<u8> {
         }
         Change::Attempted(seqs) => record(kind::ATTEMPTED, seqs),
         Change::Settled(seq, settled) => record(kind::SETTLED, &end_record(*seq, settled)),
-        Change::Renumbered { from, to } => record(kind::RENUMBERED, &(*from, *to)),
+        Change::Renumbered(numbers) => record(kind::RENUMBERED, numbers),
         Change::Highest(seq) => record(kind::HIGHEST, seq),
         Change::Ended(seq, settled) => record(kind::ENDED, &end_record(*seq, settled)),
         Change::Moved { from, to } => record(kind::MOVED, &(*from, *to)),
@@ -269,25 +259,22 @@ fn end_record(seq: ClientSeq, settled: &Settled) -> EndRecord {
     }
 }
 
-fn decode(record: &[u8]) -> Option<Vec<Change>> {
+fn decode(record: &[u8]) -> Option<Change> {
     let (kind, body) = record.split_first()?;
-    Some(vec![match *kind {
+    Some(match *kind {
         kind::ADDED => {
             let AddedRecord { seq, group, tag, epoch, attempted, payload } = read(body)?;
             Change::Added(seq, Entry { group, tag, epoch, payload, attempted })
         }
         kind::ATTEMPTED => Change::Attempted(read(body)?),
         kind::SETTLED => read_end(body).map(|(seq, settled)| Change::Settled(seq, settled))?,
-        kind::RENUMBERED => read(body).map(|(from, to)| Change::Renumbered { from, to })?,
-        kind::RENUMBERED_TOGETHER => {
-            let numbers: Vec<(ClientSeq, ClientSeq)> = read(body)?;
-            return Some(numbers.into_iter().map(|(from, to)| Change::Renumbered { from, to }).collect());
-        }
+        kind::RENUMBERED_ALONE => Change::Renumbered(vec![read(body)?]),
+        kind::RENUMBERED => Change::Renumbered(read(body)?),
         kind::HIGHEST => Change::Highest(read(body)?),
         kind::ENDED => read_end(body).map(|(seq, settled)| Change::Ended(seq, settled))?,
         kind::MOVED => read(body).map(|(from, to)| Change::Moved { from, to })?,
         _ => return None,
-    }])
+    })
 }
 
 fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {

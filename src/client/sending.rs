@@ -160,28 +160,28 @@ impl Sending {
 
     fn tell(&mut self, changes: &[Change]) {
         for change in changes {
-            let event = match change {
+            match change {
                 Change::Settled(seq, settled) => {
                     // Told now: behind many others it may be forgotten already.
                     self.answer(*seq, &outcome(settled));
-                    Event::Settled { seq: *seq, outcome: outcome(settled) }
+                    self.notices.push_back(Event::Settled { seq: *seq, outcome: outcome(settled) });
                 }
-                Change::Renumbered { from, to } => {
-                    let moved = self.waiters.iter_mut().filter(|(seq, _)| seq == from);
-                    moved.for_each(|(seq, _)| *seq = *to);
-                    Event::Renumbered { from: *from, to: *to }
-                }
+                Change::Renumbered(numbers) => numbers.iter().for_each(|(from, to)| self.renumbered(*from, *to)),
                 Change::Added(..)
                 | Change::Attempted(_)
                 | Change::Highest(_)
                 | Change::Ended(..)
-                | Change::Moved { .. } => continue,
-            };
-            self.notices.push_back(event);
+                | Change::Moved { .. } => {}
+            }
         }
         if !changes.is_empty() {
             self.answer_waiters();
         }
+    }
+
+    fn renumbered(&mut self, from: ClientSeq, to: ClientSeq) {
+        self.waiters.iter_mut().filter(|(seq, _)| *seq == from).for_each(|(seq, _)| *seq = to);
+        self.notices.push_back(Event::Renumbered { from, to });
     }
 
     /// Takes in what other processes wrote, and the drain lock where it is wanted and free.
@@ -309,7 +309,7 @@ impl Sending {
                     Change::Added(seq, _) => Some(*seq),
                     Change::Attempted(_)
                     | Change::Settled(..)
-                    | Change::Renumbered { .. }
+                    | Change::Renumbered(_)
                     | Change::Highest(_)
                     | Change::Ended(..)
                     | Change::Moved { .. } => None,

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::client::error::{OutboxError, ProfileError};
 use crate::client::inbox_file::InboxFile;
 use crate::client::journal::Journal;
-use crate::client::outbox_file::OutboxFile;
+use crate::client::outbox_file::{self, OutboxFile};
 use crate::core::inbox::{Delivery, Kept, Row};
 use crate::core::outbox::{Change, Entry, Settled};
 use crate::disk::simulated::SimulatedDisk;
@@ -371,6 +371,21 @@ fn an_outbox_that_has_seen_much_is_made_anew_and_keeps_what_matters() {
     assert_eq!(other.outbox().entries().map(|(seq, _)| seq).collect::<Vec<_>>(), [kept]);
     assert_eq!(other.outbox().highest(), ClientSeq::new(6_001));
     assert!(other.outbox().outcome(ClientSeq::new(6_001)).is_some());
+}
+
+#[test]
+fn an_entry_that_got_a_new_number_alone_is_read_as_such_files_wrote_it() {
+    let disk = SimulatedDisk::new();
+    let seq = add(&mut outbox(&disk), 1).unwrap();
+    let shared: SharedDisk = Arc::new(disk.clone());
+    let mut journal = Journal::new(shared, Path::new(FOLDER), "outbox", outbox_file::MAGIC);
+    journal.catch_up_to_write().unwrap();
+    journal.append(&[vec![4, 1, 2]]).unwrap();
+    let mut file = outbox(&disk);
+    file.refresh().unwrap();
+    assert_eq!((seq, file.outbox().current(seq)), (ClientSeq::new(1), ClientSeq::new(2)));
+    let waiting: Vec<_> = file.outbox().entries().map(|(seq, entry)| (seq, entry.payload.to_vec())).collect();
+    assert_eq!(waiting, [(ClientSeq::new(2), entry(1).payload.to_vec())]);
 }
 
 // ---- the inbox ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 //! What the one sending process of a profile knows of its connection, and what each answer means.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use super::{Change, Entry, Outbox, Settled};
 use crate::ids::{ClientSeq, GroupId, MessageId, Tag};
@@ -91,8 +92,10 @@ impl Drain {
             changes.push(Change::Highest(highest));
         }
         let next = outbox.highest().max(highest).next();
-        let fresh = outbox.entries().filter(|(_, entry)| !entry.attempted).map(|(seq, _)| seq);
-        changes.extend(renumber(fresh, next));
+        let mut fresh = outbox.entries().filter(|(_, entry)| !entry.attempted).map(|(seq, _)| seq).peekable();
+        if fresh.peek().is_some() {
+            changes.push(renumber(fresh, next));
+        }
         changes
     }
 
@@ -166,7 +169,8 @@ impl Drain {
             }
             Answer::Conflict | Answer::NeverStored => {
                 let later = outbox.entries().filter(|(other, entry)| *other > seq && !entry.attempted);
-                return renumber([seq].into_iter().chain(later.map(|(seq, _)| seq)), outbox.highest().next());
+                let seqs = [seq].into_iter().chain(later.map(|(seq, _)| seq));
+                return vec![renumber(seqs, outbox.highest().next())];
             }
             Answer::Again { after_ms } => {
                 self.pause(u64::from(*after_ms), now_ms);
@@ -227,12 +231,7 @@ impl Room {
 }
 
 /// Gives these, in their order, the numbers from `next` on.
-fn renumber(seqs: impl Iterator<Item = ClientSeq>, next: ClientSeq) -> Vec<Change> {
-    let mut to = next;
-    let mut changes = Vec::new();
-    for from in seqs {
-        changes.push(Change::Renumbered { from, to });
-        to = to.next();
-    }
-    changes
+fn renumber(seqs: impl Iterator<Item = ClientSeq>, next: ClientSeq) -> Change {
+    let numbers = iter::successors(Some(next), |to| Some(to.next()));
+    Change::Renumbered(seqs.zip(numbers).collect())
 }

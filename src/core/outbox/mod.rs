@@ -75,18 +75,14 @@ pub enum Change {
     Attempted(Vec<ClientSeq>),
     /// An entry ended.
     Settled(ClientSeq, Settled),
-    /// An entry goes on under another number, as if it had never been attempted.
-    Renumbered {
-        /// The number it had.
-        from: ClientSeq,
-        /// One that was never used.
-        to: ClientSeq,
-    },
+    /// These entries, each with the number it had, go on under numbers that were never used, as if they had never been
+    /// attempted. They are one change, because they keep their order together only.
+    Renumbered(Vec<(ClientSeq, ClientSeq)>),
     /// Numbers up to here are used up, by whomever.
     Highest(ClientSeq),
     /// How an entry ended that is not told of otherwise: only in a file that began anew.
     Ended(ClientSeq, Settled),
-    /// As [`Change::Renumbered`], of an entry that is told of otherwise: only in a file that began anew.
+    /// As [`Change::Renumbered`], of one entry that is told of otherwise: only in a file that began anew.
     Moved {
         /// The number it had.
         from: ClientSeq,
@@ -140,15 +136,7 @@ impl Outbox {
                 Ok(())
             }),
             Change::Settled(seq, settled) => self.settle(*seq, settled),
-            Change::Renumbered { from: _, to } if *to <= self.highest() => {
-                Err(Contradiction { what: "a renumbering", seq: *to })
-            }
-            Change::Renumbered { from, to } => {
-                let entry = self.take(*from).ok_or(Contradiction { what: "a renumbering", seq: *from })?;
-                self.moved.values_mut().filter(|now| **now == *from).for_each(|now| *now = *to);
-                self.moved.insert(*from, *to);
-                self.add(*to, Entry { attempted: false, ..entry }, "a renumbering")
-            }
+            Change::Renumbered(numbers) => numbers.iter().try_for_each(|(from, to)| self.renumber(*from, *to)),
             Change::Highest(seq) => {
                 self.highest = self.highest.max(*seq);
                 Ok(())
@@ -175,6 +163,17 @@ impl Outbox {
         self.bytes += entry.payload.len();
         self.entries.insert(seq, entry);
         Ok(())
+    }
+
+    fn renumber(&mut self, from: ClientSeq, to: ClientSeq) -> Result<(), Contradiction> {
+        let what = "a renumbering";
+        if to <= self.highest() {
+            return Err(Contradiction { what, seq: to });
+        }
+        let entry = self.take(from).ok_or(Contradiction { what, seq: from })?;
+        self.moved.values_mut().filter(|now| **now == from).for_each(|now| *now = to);
+        self.moved.insert(from, to);
+        self.add(to, Entry { attempted: false, ..entry }, what)
     }
 
     fn take(&mut self, seq: ClientSeq) -> Option<Entry> {
