@@ -168,8 +168,7 @@ impl Drain {
                 Settled::Unknown { group: entry.group, bytes: u32::try_from(entry.payload.len()).unwrap_or(u32::MAX) }
             }
             Answer::Conflict | Answer::NeverStored => {
-                let later = outbox.entries().filter(|(other, entry)| *other > seq && !entry.attempted);
-                let seqs = [seq].into_iter().chain(later.map(|(seq, _)| seq));
+                let seqs = [seq].into_iter().chain(outbox.behind(seq));
                 return vec![renumber(seqs, outbox.highest().next())];
             }
             Answer::Again { after_ms } => {

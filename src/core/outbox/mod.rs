@@ -255,6 +255,18 @@ impl Outbox {
         seq
     }
 
+    /// What was queued behind an entry and never attempted, in this order. What was queued before it may have a higher
+    /// number by now.
+    fn behind(&self, seq: ClientSeq) -> impl Iterator<Item = ClientSeq> {
+        let mut queued_as = BTreeMap::new();
+        for (from, to) in &self.moved {
+            queued_as.entry(*to).or_insert(*from);
+        }
+        let queued = move |seq: ClientSeq| queued_as.get(&seq).copied().unwrap_or(seq);
+        let place = queued(seq);
+        self.entries().filter(move |(other, entry)| !entry.attempted && queued(*other) > place).map(|(seq, _)| seq)
+    }
+
     /// How an entry ended, under whichever number it did; none while it waits, or long after.
     #[must_use]
     pub fn outcome(&self, seq: ClientSeq) -> Option<&Settled> {

@@ -288,6 +288,32 @@ fn a_condensed_outbox_knows_what_the_whole_one_knew() {
     assert_eq!(again.unknown().count(), 1);
 }
 
+/// They come back under numbers that were used up, as when whoever sent them was removed, and came back before the answers
+/// did.
+#[test]
+fn what_was_passed_over_keeps_its_order_in_whichever_order_the_answers_come() {
+    let texts = |outbox: &Outbox| outbox.entries().map(|(_, entry)| entry.payload[0]).collect::<Vec<_>>();
+    for order in [[1, 2, 3], [1, 3, 2], [2, 1, 3], [2, 3, 1], [3, 1, 2], [3, 2, 1]] {
+        let mut outbox = outbox(3);
+        let mut drain = accepted(&mut outbox, 0);
+        assert_eq!(send(&mut outbox, &mut drain, 0), [1, 2, 3]);
+        apply(&mut outbox, &[Change::Added(seq(4), entry(4))]);
+        for number in order {
+            answer(&mut outbox, &mut drain, number, &Answer::NeverStored, 0);
+        }
+        assert_eq!(texts(&outbox), [1, 2, 3, 4], "{order:?}");
+        let mut again = Outbox::default();
+        apply(&mut again, &outbox.condensed());
+        let first = again.entries().next().unwrap().0;
+        let mut drain = accepted(&mut again, 0);
+        send(&mut again, &mut drain, 0);
+        let next = again.highest().next();
+        apply(&mut again, &[Change::Added(next, entry(5))]);
+        answer(&mut again, &mut drain, first.value(), &Answer::Conflict, 0);
+        assert_eq!(texts(&again), [2, 3, 4, 1, 5], "what is under way already goes first");
+    }
+}
+
 #[test]
 fn an_outcome_is_found_through_several_renumberings() {
     let mut outbox = outbox(1);
