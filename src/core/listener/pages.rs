@@ -80,11 +80,15 @@ impl Listener {
     ) {
         let covered_to = covered_to.min(sight.head(page.group)).max(page.written_to);
         self.page_written(&mut page, covered_to);
+        self.page_closed(&page);
+        // Who only browses has somebody else look after what is to be delivered, who was not told of this head.
+        if page.pull == Pull::Browse {
+            return;
+        }
         if let Some(state) = self.groups.get_mut(&page.group) {
             state.told = state.told.max(head);
         }
-        self.page_closed(&page);
-        if page.pull == Pull::Deliver && self.is_wanted(page.group) {
+        if self.is_wanted(page.group) {
             self.catch_up(page.group, sight, effects);
         }
     }
