@@ -118,9 +118,8 @@ fn tell(shared: &Shared, event: Event) {
             let Some(user) = user else { return };
             shared.moved.note(user, entries.iter().map(|(group, _)| *group));
             for session in shared.registry.of_device(user, device) {
-                if let Some(mut listening) = session.listening() {
-                    listening.cursors_rose(&entries);
-                }
+                let told = session.listening().map(|mut listening| listening.cursors_rose(entries.clone()));
+                session.cursors_moved(told.unwrap_or_default());
                 session.push_wake.notify_one();
             }
         }

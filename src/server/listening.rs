@@ -149,11 +149,10 @@ impl Listening {
         acked
     }
 
-    /// Cursors of the device rose by another way.
-    pub(crate) fn cursors_rose(&mut self, entries: &[(GroupId, MessageId)]) {
-        for (group, msgid) in entries {
-            self.machine.cursor_rose(*group, *msgid);
-        }
+    /// Cursors of the device rose, by whatever way; returns those of which the client does not know.
+    pub(crate) fn cursors_rose(&mut self, mut entries: Vec<(GroupId, MessageId)>) -> Vec<(GroupId, MessageId)> {
+        entries.retain(|(group, msgid)| self.machine.cursor_rose(*group, *msgid));
+        entries
     }
 
     /// A page was asked for; none where the user may not know of the group.

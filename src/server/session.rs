@@ -140,10 +140,22 @@ impl Session {
             // Not durable: the client acks again from what was answered, as its acks are cumulative.
             return;
         };
-        let mut control = self.control();
-        control.cursors.extend(moved);
-        drop(control);
+        self.cursors_moved(moved);
         self.refuse(refused.into_iter().map(|(group, why)| (group, translate::code(why).number())));
+    }
+
+    /// Notes where cursors of the device stand now.
+    pub(crate) fn cursors_moved(&self, moved: Vec<(GroupId, MessageId)>) {
+        if moved.is_empty() {
+            return;
+        }
+        let mut control = self.control();
+        for (group, msgid) in moved {
+            let stands = control.cursors.entry(group).or_default();
+            *stands = msgid.max(*stands);
+        }
+        drop(control);
+        self.control_wake.notify_one();
     }
 
     /// Notes acks that are refused at once.

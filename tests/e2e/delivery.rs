@@ -8,7 +8,7 @@ use gaggle::client::{Client, ClientOptions, Content, Event, Profile, Subscriptio
 use gaggle::disk::simulated::SimulatedDisk;
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::wire::code::Code;
-use gaggle::wire::frame::{Frame, Heads, Push, Sent};
+use gaggle::wire::frame::{AddMember, Cursors, Done, Extensions, Frame, Heads, Push, RemoveMember, Sent, Skip};
 use gaggle::wire::item::Item;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -60,6 +60,33 @@ async fn an_ack_of_a_live_message_never_passes_the_backlog_before_it() {
         got.extend(bob.pull(scene.group, after, 500, Pulling::Deliver).await.unwrap().msgids());
     }
     assert_whole(&got, 502, backlog + 50);
+}
+
+/// Another process of the device skips, an earlier connection of it acknowledges late, its user comes back into a group: who
+/// listens knows of none of it by itself, and would pull below the cursor.
+#[tokio::test]
+async fn who_listens_is_told_where_its_cursor_rose_by_another_way() {
+    let mut scene = Scene::start().await;
+    let mut bob = scene.bob.listen(scene.site.address()).await;
+    bob.subscribe().await;
+    let head = *scene.send_many(100).await.last().unwrap();
+    let mut other = scene.bob.call(scene.site.address()).await;
+    let (gid, extensions) = (scene.group, Extensions::default);
+    other.ask::<Cursors>(&Skip { gid, to: MessageId::new(90), extensions: extensions() }).await.unwrap();
+    assert_eq!(bob.cursor_reaches(scene.group, 90).await, [90]);
+    let page = bob.pull(scene.group, 90, 0, Pulling::Deliver).await.unwrap();
+    assert_whole(&page.msgids(), 91, head);
+    bob.ack(scene.group, head).await;
+    assert_eq!(bob.cursor_reaches(scene.group, head).await, [head]);
+
+    let handle = || "bob".to_owned();
+    scene.ada.ask::<Done>(&RemoveMember { gid, handle: handle(), extensions: extensions() }).await.unwrap();
+    assert_eq!(msgids(&pushed_items(&bob.pushed().await)), [head + 1]);
+    bob.ack(scene.group, head + 1).await;
+    assert_eq!(bob.cursor_reaches(scene.group, head + 1).await, [head + 1]);
+    scene.send().await;
+    scene.ada.ask::<Done>(&AddMember { gid, handle: handle(), extensions: extensions() }).await.unwrap();
+    assert_eq!(bob.cursor_reaches(scene.group, head + 2).await, [head + 2]);
 }
 
 /// Whoever stops the push stream listens again once it subscribes anew: on another stream, from its durable cursor on.

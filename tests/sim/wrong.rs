@@ -38,7 +38,7 @@ const PINNED: [(Wrong, u64); 24] = [
     (Wrong::SendOvertakes, 4),
     (Wrong::UnreadCountsOwn, 1),
     (Wrong::ReadMarkGoesBack, 2),
-    (Wrong::RecallKept, 65),
+    (Wrong::RecallKept, 19),
     (Wrong::EditShownUnseen, 7),
     (Wrong::ReceiptOfAbsent, 5),
     (Wrong::TrimOneTooMany, 1),

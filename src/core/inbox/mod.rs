@@ -189,6 +189,8 @@ impl Inbox {
     fn learn(&mut self, id: GroupId, cursor: MessageId, now_ms: u64) {
         let Some(group) = self.groups.get_mut(&id) else { return };
         group.known = true;
+        // It may have risen since the list was made.
+        let cursor = cursor.max(group.cursor);
         rise(group, cursor);
         group.covered = group.covered.max(cursor);
         group.ack_sent = cursor;
@@ -389,11 +391,13 @@ impl Inbox {
 
     /// The server's durable cursor of a group.
     pub fn cursor(&mut self, id: GroupId, cursor: MessageId) {
-        let Some(group) = self.groups.get_mut(&id) else { return };
+        let group = self.groups.entry(id).or_default();
         if group.known {
             group.refused = false;
             rise(group, cursor);
             group.covered = group.covered.max(cursor);
+        } else {
+            group.cursor = group.cursor.max(cursor);
         }
         if !self.expects_answer() {
             self.answer_at = None;

@@ -277,6 +277,15 @@ fn what_another_process_skipped_is_not_delivered() {
 }
 
 #[test]
+fn what_another_process_skipped_while_the_list_was_under_way_is_not_delivered() {
+    let mut inbox = Inbox::new([], None);
+    inbox.connected();
+    inbox.cursor(GROUP, at(90));
+    inbox.listed(GROUP, at(0), at(100), 0);
+    assert_eq!(inbox.next_pull(0), Some(Pull { group: GROUP, after: at(90) }));
+}
+
+#[test]
 fn what_was_skipped_before_this_process_began_is_not_delivered_though_its_page_left_with_hello() {
     let kept = Kept { end: at(10), acked: at(10) };
     let mut inbox = Inbox::new([(GROUP, kept)], Some(vec![GROUP]));

@@ -116,6 +116,8 @@ struct Handed {
     handed: MessageId,
     /// The highest head the client was told of, other than by items.
     told: MessageId,
+    /// The highest ack of this connection.
+    acked: MessageId,
     /// Pages under way that deliver.
     pages: u32,
     /// Items that are being read for a push; zero: none.
@@ -249,22 +251,29 @@ impl Listener {
     ) -> Vec<(GroupId, MessageId)> {
         let mut acked = BTreeMap::new();
         for (group, msgid) in entries.iter().copied() {
-            let handed = self.state(group, sight).map_or(MessageId::ZERO, |state| state.handed);
+            let state = self.state(group, sight);
+            let handed = state.as_ref().map_or(MessageId::ZERO, |state| state.handed);
             let at_most = if proof::is(Wrong::AckBeyondHanded) { msgid } else { handed };
+            let msgid = msgid.min(at_most);
+            if let Some(state) = state {
+                state.acked = state.acked.max(msgid);
+            }
             let highest: &mut MessageId = acked.entry(group).or_default();
-            *highest = msgid.min(at_most).max(*highest);
+            *highest = msgid.max(*highest);
         }
         self.credit.acked(&acked, moment);
         self.catch_up_all(sight, effects);
         acked.into_iter().collect()
     }
 
-    /// The durable cursor of a group rose, by whatever way.
-    pub fn cursor_rose(&mut self, group: GroupId, to: MessageId) {
+    /// The durable cursor of a group rose, by whatever way. Says whether the client must be told: an ack of this
+    /// connection is answered, and of nothing else does it know.
+    #[must_use]
+    pub fn cursor_rose(&mut self, group: GroupId, to: MessageId) -> bool {
         self.credit.release(&BTreeMap::from([(group, to)]));
-        if let Some(state) = self.groups.get_mut(&group) {
-            state.handed = state.handed.max(to);
-        }
+        let Some(state) = self.groups.get_mut(&group) else { return true };
+        state.handed = state.handed.max(to);
+        to > state.acked
     }
 
     /// Time passes: credit falls back where acks are overdue.
@@ -428,7 +437,13 @@ impl Listener {
             Entry::Occupied(known) => Some(known.into_mut()),
             Entry::Vacant(new) => {
                 let handed = sight.cursor(group)?;
-                Some(new.insert(Handed { handed, told: MessageId::ZERO, pages: 0, fetching: 0 }))
+                Some(new.insert(Handed {
+                    handed,
+                    told: MessageId::ZERO,
+                    acked: MessageId::ZERO,
+                    pages: 0,
+                    fetching: 0,
+                }))
             }
         }
     }

@@ -332,6 +332,18 @@ fn after_a_page_that_ends_far_from_the_head_the_client_asks_again() {
 }
 
 #[test]
+fn a_page_that_is_browsed_hides_no_head_from_what_is_delivered() {
+    let mut desk = Desk::live();
+    desk.world.say_up_to(desk.anna, desk.group, 200);
+    desk.offer(100, 200);
+    let sight = sight(&desk.world, desk.bob);
+    let page = desk.listener.open_page(desk.group, m(2), Pull::Browse, &sight).unwrap();
+    desk.listener.page_ended(page, m(102), m(200), &sight, &mut desk.effects);
+    assert!(desk.done().is_empty());
+    assert_eq!(desk.heads(), [200], "who browsed is not who delivers");
+}
+
+#[test]
 fn a_fetch_that_failed_ends_in_the_head_being_told() {
     let mut desk = Desk::live();
     desk.world.say_up_to(desk.anna, desk.group, 10);
@@ -400,10 +412,25 @@ fn what_was_handed_is_never_below_the_cursor_however_that_rose() {
     let mut desk = Desk::live();
     desk.world.say_up_to(desk.anna, desk.group, 9);
     desk.world.ack(desk.bob, desk.group, 8);
-    desk.listener.cursor_rose(desk.group, m(8));
+    assert!(desk.listener.cursor_rose(desk.group, m(8)));
     assert_eq!(desk.handed(), 8);
     desk.offer(9, 9);
     assert_eq!(desk.done(), [(8, 9, 9, 9)]);
+}
+
+/// What another process of the device skipped, or a return to a group: nothing else would say so.
+#[test]
+fn a_cursor_that_rose_by_another_way_is_told_and_one_that_was_acked_here_is_only_answered() {
+    let mut desk = Desk::live();
+    desk.commit(9);
+    assert_eq!(desk.ack(6, SOON), 6);
+    assert!(!desk.listener.cursor_rose(desk.group, m(6)));
+    assert!(desk.listener.cursor_rose(desk.group, m(8)), "though it lies below what was handed");
+    assert!(!desk.listener.cursor_rose(desk.group, m(5)), "an older one");
+    let sight = sight(&desk.world, desk.bob);
+    let strange = GroupId::new(99);
+    assert!(desk.listener.ack(&[(strange, m(7))], SOON, &sight, &mut desk.effects) == [(strange, m(0))]);
+    assert!(desk.listener.cursor_rose(strange, m(3)));
 }
 
 // ---- credit -----------------------------------------------------------------------------------------------------------
@@ -484,7 +511,7 @@ fn pages_and_heads_cost_no_credit() {
 fn a_cursor_that_rose_by_other_ways_frees_its_credit() {
     let mut desk = Desk::live();
     desk.commit(10);
-    desk.listener.cursor_rose(desk.group, m(10));
+    assert!(desk.listener.cursor_rose(desk.group, m(10)));
     desk.done();
     desk.commit(10 + u64::from(CREDIT_ITEMS_START));
     assert_eq!(desk.done(), [(10, 11, 26, 26)]);

@@ -285,6 +285,7 @@ impl Simulation {
         let group = self.groups[0];
         let before: Vec<MessageId> = self.groups.iter().map(|group| self.world.tables.head(*group)).collect();
         let bobs = self.world.user_of(self.bob);
+        let stood = self.world.cursor(group, self.bob).msgid;
         let is_member = self.world.tables.member(group, bobs).unwrap().is_member();
         let (by, handle) = (self.anna, handle("bob"));
         self.world.run(if is_member {
@@ -294,7 +295,8 @@ impl Simulation {
         });
         // A rejoin may raise the cursor.
         let cursor = self.world.cursor(group, self.bob).msgid;
-        self.listener.cursor_rose(group, cursor);
+        let is_told = self.listener.cursor_rose(group, cursor);
+        assert!(is_told || cursor == stood, "the client does not know of it");
         self.note_cursor(group, cursor);
         self.offer_since(&before);
         if self.now_ms < self.plan.until_ms {
@@ -448,7 +450,9 @@ impl Simulation {
         };
         for ((group, asked), (_, stands)) in entries.into_iter().zip(moved) {
             assert!(asked <= stands, "what was handed is durable, thus an ack of it is never cut");
-            self.listener.cursor_rose(group, stands);
+            let is_told = self.listener.cursor_rose(group, stands);
+            let is_own = self.plan.cuts_ms == 0;
+            assert!(!is_told || asked < stands || !is_own, "an ack is answered, and not told once more");
             self.note_cursor(group, stands);
         }
     }
