@@ -53,6 +53,14 @@ impl From<EngineError> for Failed {
 }
 
 impl Failed {
+    /// Whether it is about one row, and others can be read.
+    pub(crate) const fn is_of_a_row(&self) -> bool {
+        match self {
+            Failed::Read(ReadError::Engine(_)) => false,
+            Failed::Read(ReadError::Record { .. } | ReadError::Key(_)) | Failed::Missing(..) => true,
+        }
+    }
+
     /// The code for whoever asked. What retention has removed since the look is no fault: asked again it is no longer
     /// wanted.
     pub(crate) fn code(&self, view: &View, doubt: &Doubt) -> Code {

@@ -206,7 +206,7 @@ impl Server {
             sessions: AtomicU64::new(1),
         });
         let dispatcher = Some(tokio::spawn(dispatch::run(Arc::clone(&shared), batches)));
-        let keeper = keeping::Task::start(&shared);
+        let keeper = keeping::Task::start(&shared, &watchdog);
         let accepting = tokio::spawn(accept(Arc::clone(&shared), endpoint.clone()));
         let mut server = Server {
             shared,

@@ -9,7 +9,7 @@
 //! Ages are reckoned by a clock that does not jump ([`SteadyClock`]). An item whose time lies ahead of that clock was
 //! stamped by a clock that had jumped: it is as old as what comes behind it.
 
-mod look;
+pub(in crate::server) mod look;
 mod task;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -17,14 +17,17 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use tracing::warn;
+
 use crate::clock;
 use crate::core::command::{Command, Retain};
 use crate::core::retention::{Keeping, Read, Retention, SteadyClock, day_of};
 use crate::core::rows::Meta;
 use crate::ids::{GroupId, MessageId};
-use crate::limits::{RETENTION_CLOCK_MS, RETENTION_GROUPS_MAX, RETENTION_ROWS_MAX};
+use crate::limits::{PAGE_BYTES_MAX, RETENTION_CLOCK_MS, RETENTION_GROUPS_MAX, RETENTION_ROWS_MAX};
 use crate::server::Shared;
-use crate::server::keeping::look::{Counted, Look};
+use crate::server::doubt::Doubt;
+use crate::server::keeping::look::{AtOnce, Counted, Look};
 use crate::server::session::Session;
 use crate::server::snapshot::Failed;
 use crate::server::view::View;
@@ -33,13 +36,15 @@ pub(crate) use task::Task;
 
 /// What is known of a group from looks before.
 #[derive(Default)]
-struct Known {
+pub(in crate::server) struct Known {
     /// No row is left below this item.
     trimmed: MessageId,
     /// What was asked last: from which first kept item to which.
     asked: Option<(MessageId, MessageId)>,
     ages: Option<Ages>,
     counted: Option<Counted>,
+    /// A row of it can't be read: it is left alone.
+    is_unreadable: bool,
 }
 
 /// What is known of the ages of a group's items, as long as it keeps from the same item on for the same reasons.
@@ -65,8 +70,8 @@ struct Limits {
 
 /// The machine.
 pub(crate) struct Keeper {
-    /// Items that are looked at, or removed, at once.
-    pub(crate) rows_max: usize,
+    /// Items that are looked at, or removed, at once, and bytes of them.
+    pub(crate) at_once: AtOnce,
     keeping: Keeping,
     clock: SteadyClock,
     since: Instant,
@@ -92,7 +97,7 @@ impl Keeper {
         let kept_ms = view.read().tables.meta(Meta::RetentionClock);
         let clock = SteadyClock::from(kept_ms, now_ms);
         Keeper {
-            rows_max: RETENTION_ROWS_MAX,
+            at_once: AtOnce { rows: RETENTION_ROWS_MAX, bytes: PAGE_BYTES_MAX },
             keeping,
             clock,
             since: now,
@@ -118,12 +123,18 @@ impl Keeper {
     /// Takes a step: for the next group that is due, or to find some that are.
     ///
     /// # Errors
-    /// Where the index can't be read now.
+    /// Where the index can't be read now, or a row of a group can't at all: that group is looked at no more, and the next
+    /// step is for another.
     pub(crate) fn step(&mut self, view: &View) -> Result<Step, Failed> {
         let Some(group) = self.due.front().copied() else { return Ok(self.find(view)) };
-        let look = Look::of(&view.read(), group, self.keeping, (self.clock.ms(), self.rows_max));
+        let look = Look::of(&view.read(), group, self.keeping, (self.clock.ms(), self.at_once));
         let mut known = self.known.remove(&group).unwrap_or_default();
         let stepped = self.look(view, &look, &mut known);
+        known.is_unreadable = stepped.as_ref().is_err_and(Failed::is_of_a_row);
+        if known.is_unreadable {
+            warn!(%group, "a row of a group cannot be read: nothing more of it goes before the next start");
+            self.due.pop_front();
+        }
         self.known.insert(group, known);
         let stepped = stepped?;
         if let Step::Rest = stepped {
@@ -141,7 +152,11 @@ impl Keeper {
         self.rest = groups.last().copied();
         let first = MessageId::new(1);
         let is_due = |group: &GroupId| {
-            let is_trimmed = self.known.get(group).map_or(first, |known| known.trimmed) >= tables.first_kept(*group);
+            let known = self.known.get(group);
+            if known.is_some_and(|known| known.is_unreadable) {
+                return false;
+            }
+            let is_trimmed = known.map_or(first, |known| known.trimmed) >= tables.first_kept(*group);
             !is_trimmed || !tables.retention(*group, self.keeping).keeps_all()
         };
         self.due = groups.into_iter().filter(is_due).collect();
@@ -156,12 +171,10 @@ impl Keeper {
 
     fn look(&self, view: &View, look: &Look, known: &mut Known) -> Result<Step, Failed> {
         if known.trimmed < look.first_kept {
-            let Some((lowest, trim)) = look.trim(known.trimmed, view)? else {
+            let Some(trim) = look.trim(known, view)? else {
                 known.trimmed = look.first_kept;
                 return Ok(Step::Again);
             };
-            // Those below the lowest are gone; the others are once they are asked for again.
-            known.trimmed = lowest;
             return Ok(Step::Ask(Box::new(Command::Trim(trim))));
         }
         let mut read = Read::default();
@@ -182,22 +195,22 @@ impl Keeper {
     fn retain(&self, view: &View, look: &Look, known: &mut Known, read: Read) -> Result<Step, Failed> {
         let clock_ms = self.clock.ms();
         let most = view.read().tables.first_to_keep(look.group, look.policy, self.keeping, read, clock_ms);
-        // Where bytes are counted it goes only as far as they are taken off at once.
-        let at_once = MessageId::new(look.first_kept.value().saturating_add(self.rows_max as u64));
-        let to = if look.policy.bytes.is_some() { most.min(at_once) } else { most };
         // What came since the look is for the next one.
-        let to = to.min(look.head.next());
+        let most = most.min(look.head.next());
+        let going = if most > look.first_kept { look.going(most)? } else { Vec::new() };
+        let Some(last) = going.last() else {
+            // Nothing may go, or somebody else has moved it.
+            known.asked = None;
+            return Ok(Step::Rest);
+        };
+        let to = last.msgid.next();
         // What was refused is asked again in the next round.
         let asked = Some((look.first_kept, to)).filter(|asked| known.asked != Some(*asked));
         known.asked = asked;
-        if to <= look.first_kept || asked.is_none() {
+        if asked.is_none() {
             return Ok(Step::Rest);
         }
-        let Some(last) = look.items(to.previous().previous(), to.previous(), 1)?.pop() else {
-            // Somebody else has moved it.
-            return Ok(Step::Rest);
-        };
-        look.take_off(known, to)?;
+        look.take_off(known, &going, to);
         let (group, policy, content_gone) = (look.group, look.policy, last.record.content);
         Ok(Step::Ask(Box::new(Command::Retain(Retain { group, policy, read, to, content_gone, clock_ms }))))
     }
@@ -230,7 +243,7 @@ impl Keeper {
             limit.is_some_and(|limit| clock_ms.checked_sub(limit).is_some_and(|border| time_ms <= border))
         };
         let (mut old, mut settled) = nothing;
-        let items = look.items(ages.ahead, look.head, self.rows_max)?;
+        let items = look.page(ages.ahead, look.head)?;
         let mut of_the_clock = items.iter().map(|row| (row.msgid, look::time_of(row))).peekable();
         while let Some((msgid, time_ms)) = of_the_clock.next_if(|(_, time_ms)| *time_ms > clock_ms) {
             (ages.ahead, ages.ahead_until_ms) = (msgid, ages.ahead_until_ms.min(time_ms));
@@ -251,6 +264,14 @@ impl Keeper {
         known.ages = Some(ages);
         Ok(if is_ahead { ControlFlow::Break(()) } else { ControlFlow::Continue((old, settled)) })
     }
+}
+
+/// A look failed: says whether the round goes on. A row that can't be read is doubt, as for whoever reads, and the other
+/// groups are looked at all the same; for an index that fails, or is busy, all wait for the next round.
+pub(crate) fn goes_on_after(failure: &Failed, view: &View, doubt: &Doubt) -> bool {
+    // Nobody waits for a code.
+    let _code = failure.code(view, doubt);
+    failure.is_of_a_row()
 }
 
 /// What is to be decided of a device that listens: that it is there. None where that was noted today.

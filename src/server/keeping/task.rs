@@ -16,6 +16,7 @@ use crate::proof;
 use crate::server::Shared;
 use crate::server::keeping::{self, Keeper, Step};
 use crate::server::request::Outcome;
+use crate::server::watchdog::Watchdog;
 
 /// The task; it ends with [`Task::finish`].
 pub(crate) struct Task {
@@ -25,11 +26,11 @@ pub(crate) struct Task {
 
 impl Task {
     /// Starts the task.
-    pub(crate) fn start(shared: &Arc<Shared>) -> Task {
+    pub(crate) fn start(shared: &Arc<Shared>, watchdog: &Arc<Watchdog>) -> Task {
         let (ending, ended) = mpsc::channel(1);
         let keeper = Keeper::new(&shared.view, shared.keeping, clock::now_ms(), clock::monotonic());
         shared.retention_ms.store(keeper.clock_ms(), Ordering::Relaxed);
-        Task { ending, task: tokio::spawn(run(Arc::clone(shared), keeper, ended)) }
+        Task { ending, task: tokio::spawn(run(Arc::clone(shared), Arc::clone(watchdog), keeper, ended)) }
     }
 
     /// Ends the task, once what it reads was read; an index that hangs is left behind after so long.
@@ -42,7 +43,7 @@ impl Task {
 }
 
 /// Looks at all groups, over and over, and has done what is due.
-async fn run(shared: Arc<Shared>, mut keeper: Keeper, mut ended: mpsc::Receiver<Infallible>) {
+async fn run(shared: Arc<Shared>, watchdog: Arc<Watchdog>, mut keeper: Keeper, mut ended: mpsc::Receiver<Infallible>) {
     let interval = if proof::is_small() { RETENTION_INTERVAL_MS / 50 } else { RETENTION_INTERVAL_MS };
     loop {
         tokio::select! {
@@ -67,10 +68,7 @@ async fn run(shared: Arc<Shared>, mut keeper: Keeper, mut ended: mpsc::Receiver<
                 Ok(Step::Ask(command)) => asked(&shared, *command).await,
                 Ok(Step::Again) => true,
                 Ok(Step::Rest) => false,
-                Err(failure) => {
-                    debug!(error = %failure, "what is kept could not be looked at; it is tried again");
-                    false
-                }
+                Err(failure) => keeping::goes_on_after(&failure, &shared.view, &watchdog.doubt),
             };
             if !goes_on {
                 break;

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tracing::debug;
 
 use super::Node;
 use crate::clock;
@@ -35,7 +34,7 @@ impl Keeping {
     pub(super) fn new(shared: &Shared) -> Keeping {
         let now = clock::monotonic();
         let mut keeper = Keeper::new(&shared.view, shared.keeping, clock::now_ms(), now);
-        keeper.rows_max = ROWS_MAX;
+        keeper.at_once.rows = ROWS_MAX;
         shared.retention_ms.store(keeper.clock_ms(), Ordering::Relaxed);
         Keeping { keeper, round_at: now + INTERVAL, goes_on: false, asked: None }
     }
@@ -85,10 +84,7 @@ impl Node {
             }
             Ok(Step::Again) => {}
             Ok(Step::Rest) => it.goes_on = false,
-            Err(failure) => {
-                debug!(error = %failure, "what is kept could not be looked at; it is tried again");
-                it.goes_on = false;
-            }
+            Err(failure) => it.goes_on = keeping::goes_on_after(&failure, &shared.view, &self.watchdog.doubt),
         }
     }
 }

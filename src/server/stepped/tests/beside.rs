@@ -1,6 +1,7 @@
 //! What is told beside items, in which a stepped server takes no steps of its own: receipts, who is there, who types.
 
 use super::*;
+use crate::core::retention::DAY_MS;
 use crate::ids::UserId;
 use crate::server::session::Session;
 use crate::server::{presence, receipts};
@@ -136,4 +137,23 @@ fn who_follows_several_groups_is_found_once_and_no_more_than_were_asked_for() {
     assert_eq!(found(&[first, second], 1), [(first, 2)]);
     assert_eq!(found(&[first], 9), [(first, 2)]);
     assert!(found(&[GroupId::new(99)], 9).is_empty() && found(&[second], 0).is_empty());
+}
+
+#[test]
+fn who_listens_is_seen_on_each_day_and_who_only_calls_is_not() {
+    let mut world = World::new(7);
+    let (alice, bob, _) = world.people();
+    let (_listening, _calling) = (world.listen(alice, 1), world.call(bob));
+    world.settle();
+    let seen = |world: &mut World| {
+        [alice, bob].map(|device| world.node().tables(|tables| tables.device(device).unwrap().seen_day()))
+    };
+    assert_eq!(seen(&mut world), [0, 0]);
+    world.wait(3 * DAY_MS);
+    world.settle();
+    assert_eq!(seen(&mut world), [3, 0]);
+    world.wait(DAY_MS);
+    world.listen(bob, 1);
+    world.settle();
+    assert_eq!(seen(&mut world), [4, 4]);
 }

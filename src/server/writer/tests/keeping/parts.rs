@@ -1,0 +1,188 @@
+//! Policies of several parts, what is wiped while bytes are counted, and groups beside one another.
+
+use super::*;
+use crate::server::keeping::look::Look;
+use crate::server::keeping::{Known, goes_on_after};
+use crate::store::engine::Op;
+
+fn m(msgid: u64) -> MessageId {
+    MessageId::new(msgid)
+}
+
+/// A round; says how often a look failed.
+fn round(story: &mut Story, keeper: &mut Keeper, now_ms: u64, now: Instant) -> usize {
+    keeper.begin(now_ms, now);
+    let mut failed = 0;
+    loop {
+        match keeper.step(&story.world.view) {
+            Ok(Step::Ask(command)) => drop(story.world.ask(*command)),
+            Ok(Step::Again) => {}
+            Ok(Step::Rest) => return failed,
+            Err(failure) => {
+                failed += 1;
+                let goes_on = goes_on_after(&failure, &story.world.view, &story.world.writer.watchdog.doubt);
+                assert!(goes_on, "{failure}");
+            }
+        }
+    }
+}
+
+/// Alice says something in a group, while the clock shows this.
+fn says_at(story: &mut Story, group: GroupId, now_ms: u64) {
+    let (sender, mut answer) = oneshot::channel();
+    let command = acts(story.devices[0], story.seqs[0], group, Act::Says, "text");
+    story.seqs[0] += 1;
+    story.world.writer.take(Request::new(command, Reply::to(Recipient::Local(sender))), now_ms);
+    story.world.commit();
+    msgid(&answer.try_recv().unwrap());
+}
+
+fn group_of(story: &mut Story, name: &str) -> GroupId {
+    let create = Command::CreateGroup { by: story.devices[0], name: name.to_owned(), policy: Policy::FromJoin };
+    let Outcome::Decided(Answer::GroupCreated(group)) = story.world.ask(create) else { panic!("no group") };
+    group
+}
+
+#[test]
+fn number_and_bytes_together_give_up_what_either_does_and_no_more() {
+    for count in [10, 25, 40] {
+        let mut story = said(60);
+        story.keeper.at_once = AtOnce { rows: 8, bytes: 400 };
+        let bytes = story.sizes().iter().rev().take(25).map(|(_, bytes)| bytes).sum();
+        story.keeps(Retention { count: Some(count), bytes: Some(bytes), ..Retention::ALL });
+        let first = story.first_to_keep();
+        assert_eq!(first, story.head() + 1 - count.min(25));
+        story.keep_all();
+        assert_eq!(story.first_kept(), first);
+        // It is not too many once and for all: what is new stays.
+        for _ in 0..40 {
+            story.happens(Happens::Said { who: 0, mentions: 0 });
+            story.keep_all();
+        }
+        story.keep_to_the_end();
+        story.check();
+    }
+}
+
+#[test]
+fn age_and_acks_remove_by_themselves_beside_a_number() {
+    let hour = Duration::from_secs(3_600);
+    let mut story = said(40);
+    let policy = Retention { count: Some(30), acked_ms: Some(0), age_ms: Some(2 * 3_600 * 1_000), ..Retention::ALL };
+    let by_count = story.head() - 29;
+    for (acked, first) in [(5, by_count), (20, 21)] {
+        for device in story.devices.clone() {
+            story.world.ask(Command::Ack { device, entries: vec![(story.group, m(acked))] });
+        }
+        assert_eq!(kept_at(&mut story, policy, NOW, Duration::ZERO), first);
+    }
+    assert_eq!(kept_at(&mut story, policy, NOW + 3_600 * 1_000, hour), 21);
+    assert_eq!(kept_at(&mut story, policy, NOW + 3 * 3_600 * 1_000, 2 * hour), story.head() + 1);
+}
+
+#[test]
+fn edits_that_go_with_what_they_edit_no_longer_count_as_bytes() {
+    let mut story = said(12);
+    story.keeper.at_once.rows = 1;
+    story.long = 20;
+    for target in 4..12 {
+        assert!(story.acts(0, Act::Edits(m(target)), &[]));
+        story.noted(0);
+    }
+    let whole: u64 = story.sizes().iter().map(|(_, bytes)| bytes).sum();
+    story.keeps(Retention { bytes: Some(whole * 15 / 17), ..Retention::ALL });
+    // That nothing goes which may stay is looked at with each command.
+    story.keep_to_the_end();
+    assert!(story.first_kept() > 1);
+    story.check();
+}
+
+#[test]
+fn what_is_recalled_during_a_count_of_bytes_no_longer_counts() {
+    for steps in 0..40 {
+        let mut story = said(20);
+        story.long = 20;
+        story.happens(Happens::Said { who: 0, mentions: 0 });
+        let long = usize::try_from(story.head()).unwrap() - 1;
+        story.long = 1;
+        story.happens(Happens::Said { who: 0, mentions: 0 });
+        let whole: u64 = story.sizes().iter().map(|(_, bytes)| bytes).sum();
+        story.keeps(Retention { bytes: Some(whole * 15 / 17), ..Retention::ALL });
+        story.keep(steps);
+        story.happens(Happens::Recalled(long));
+        story.keep_to_the_end();
+        story.check();
+    }
+}
+
+#[test]
+fn what_the_server_says_holds_where_a_group_says_nothing_and_in_a_direct_chat() {
+    let keeping = Keeping { default: Retention { count: Some(5), ..Retention::ALL }, ..KEEPING };
+    let mut story = said(10);
+    story.world.writer.state = State::new(Settings { keeping, ..Settings::default() });
+    let (own, group, by) = (group_of(&mut story, "own"), story.group, story.devices[0]);
+    story.world.ask(Command::SetRetention { by, group: own, policy: Some(Retention::ALL) });
+    story.world.ask(Command::OpenDirect { by, handle: Handle::parse("bob").unwrap() });
+    let direct = story.world.view.read().tables.groups().find(|group| group.pair().is_some()).unwrap();
+    for _ in 0..10 {
+        says_at(&mut story, own, NOW);
+        says_at(&mut story, direct, NOW);
+    }
+    let now = crate::clock::monotonic();
+    let mut keeper = Keeper::new(&story.world.view, keeping, NOW, now);
+    assert_eq!(round(&mut story, &mut keeper, NOW, now), 0);
+    let tables = &story.world.view.read().tables;
+    let left = |group| tables.head(group).value() + 1 - tables.first_kept(group).value();
+    assert_eq!([group, direct].map(left), [5, 5]);
+    assert_eq!(tables.first_kept(own), m(1));
+}
+
+#[test]
+fn a_group_that_cannot_be_read_keeps_no_other_from_being_trimmed_and_is_doubt() {
+    let mut story = said(10);
+    let second = group_of(&mut story, "second");
+    for _ in 0..10 {
+        says_at(&mut story, second, NOW);
+    }
+    story.happens(Happens::Keeps(5));
+    let policy = Some(Retention { count: Some(5), ..Retention::ALL });
+    story.world.ask(Command::SetRetention { by: story.devices[0], group: second, policy });
+    story.world.apply_all();
+    {
+        let published = story.world.view.read();
+        let key = keys::message(story.group, m(story.head() - 5));
+        let broken = Op { tree: Tree::Messages, key, value: Some(bytes::Bytes::from_static(&[9])) };
+        published.engine.apply(published.durable, &[broken]).unwrap();
+    }
+    let now = crate::clock::monotonic();
+    let mut keeper = Keeper::new(&story.world.view, KEEPING, NOW, now);
+    assert!(!story.world.writer.watchdog.doubt.is_raised());
+    assert_eq!(round(&mut story, &mut keeper, NOW, now), 1);
+    assert!(story.world.writer.watchdog.doubt.is_raised());
+    // Where a rebuild would bring the same row the server goes on, and asks for it no more.
+    assert_eq!(round(&mut story, &mut keeper, NOW, now), 0);
+    let tables = &story.world.view.read().tables;
+    assert_eq!(tables.first_kept(story.group), m(1));
+    assert_eq!(tables.first_kept(second).value(), tables.head(second).value() - 4);
+}
+
+#[test]
+fn mentions_that_come_during_a_look_leave_no_row_behind() {
+    let mut story = said(0);
+    let bob_is_mentioned = |story: &mut Story| {
+        for _ in 0..4 {
+            story.happens(Happens::Said { who: 0, mentions: 0b010 });
+        }
+    };
+    bob_is_mentioned(&mut story);
+    story.happens(Happens::Keeps(2));
+    while story.first_kept() == 1 {
+        story.keep(1);
+    }
+    let at_once = AtOnce { rows: 100, bytes: 1 << 20 };
+    let look = Look::of(&story.world.view.read(), story.group, KEEPING, (NOW, at_once));
+    bob_is_mentioned(&mut story);
+    let trim = look.trim(&mut Known::default(), &story.world.view).unwrap().unwrap();
+    let numbers: Vec<u64> = trim.mentions.iter().map(|(_, number, _)| *number).collect();
+    assert_eq!(numbers, [2, 1]);
+}
