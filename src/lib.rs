@@ -97,7 +97,9 @@
 //!   then rows are removed, a few hundred at a time (`server::keeping`). The group's row says how much content is gone, so that
 //!   what is unread stays arithmetic. Ages are reckoned by a clock that never goes back and goes at most twice
 //!   as fast as time passes, so that a clock that was set forward by a year purges nothing before somebody notices; after a
-//!   stop it takes as long again to catch up. The last row by which an author's items, or the
+//!   stop it takes as long again to catch up. An item that was stamped by a clock that had been set back says itself from
+//!   when on it ages; one that was stamped before the clock was ever set is as old as what comes behind it. A first start
+//!   years ahead looks the same as a clock set back later, and keeps what it need not. The last row by which an author's items, or the
 //!   mentions of somebody, are counted stays.
 //! - **The log is condensed behind the writer.** A sealed segment is compressed at once, and when the log has grown by a
 //!   quarter all sealed ones are gone over, and written anew without what is dead ([`store::log::Condenser`]). What is dead

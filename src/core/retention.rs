@@ -6,6 +6,7 @@
 use crate::core::rows::DeviceRow;
 use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
+use crate::limits::CLOCK_MS_MIN;
 
 /// What a group keeps. A part that is none removes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -61,6 +62,13 @@ impl DeviceRow {
     pub fn seen_day(&self) -> u32 {
         self.seen_day.max(day_of(self.enrolled_ms))
     }
+
+    /// Whether the device may come back for what it has not acknowledged. One that was there only while the clock had not been
+    /// set was there nobody knows when.
+    fn holds_back(&self, unseen_days: u32, today: u32) -> bool {
+        let day = self.seen_day();
+        self.revoked_ms.is_none() && (day < day_of(CLOCK_MS_MIN) || day.saturating_add(unseen_days) >= today)
+    }
 }
 
 /// What was read of the items of a group, for the policy that it has: up to where they may go for their age, and so on;
@@ -102,8 +110,7 @@ impl Tables {
         let unseen_days = day_of(keeping.unseen_ms);
         let present = self.members(group, UserId::ZERO).filter(|(_, row)| row.is_member()).map(|(user, _)| user);
         let devices = present.flat_map(|user| self.devices_of(user, DeviceId::ZERO).map(move |row| (user, row)));
-        let live = devices
-            .filter(|(_, (_, row))| row.revoked_ms.is_none() && row.seen_day().saturating_add(unseen_days) >= today);
+        let live = devices.filter(|(_, (_, row))| row.holds_back(unseen_days, today));
         let holders = live.map(|(user, (device, row))| {
             let cursor = self.cursor(group, user, device).map_or(MessageId::ZERO, |cursor| cursor.msgid);
             Holder { user, device, acked: self.covered_to(user, group, cursor), seen_day: row.seen_day() }
@@ -148,17 +155,18 @@ impl Tables {
 
 /// A clock that follows another, but not where that jumps: never backwards, and at most twice as fast as time passes. So
 /// a clock that was set forward makes items go no sooner than it would take to notice and set it right, and after a time
-/// in which the server did not run it takes as long again to catch up.
+/// in which the server did not run it takes as long again to catch up. A clock that was never set ([`CLOCK_MS_MIN`]) is
+/// none: what it showed binds nobody once it is set.
 #[derive(Debug, Clone, Copy)]
 pub struct SteadyClock {
     at_ms: u64,
 }
 
 impl SteadyClock {
-    /// A clock that stood there when the server was stopped; zero: it never ran.
+    /// A clock that stood there when the server was stopped; zero: it never ran, nor did it by a clock that was not set.
     #[must_use]
     pub fn from(kept_ms: u64, now_ms: u64) -> SteadyClock {
-        SteadyClock { at_ms: if kept_ms == 0 { now_ms } else { kept_ms } }
+        SteadyClock { at_ms: if kept_ms < CLOCK_MS_MIN { now_ms } else { kept_ms } }
     }
 
     /// What it shows.
@@ -170,7 +178,8 @@ impl SteadyClock {
     /// So much time has passed, and the other clock shows this.
     pub fn pass(&mut self, elapsed_ms: u64, now_ms: u64) {
         let most = self.at_ms.saturating_add(elapsed_ms.saturating_mul(2));
-        self.at_ms = self.at_ms.max(now_ms.min(most));
+        let is_set = self.at_ms >= CLOCK_MS_MIN;
+        self.at_ms = self.at_ms.max(if is_set { now_ms.min(most) } else { now_ms });
     }
 }
 
@@ -178,25 +187,45 @@ impl SteadyClock {
 mod tests {
     use super::*;
 
+    /// When nothing is special.
+    const T: u64 = CLOCK_MS_MIN + 100 * DAY_MS;
+
     #[test]
     fn a_clock_that_jumps_forward_is_followed_slowly_and_one_that_jumps_back_not_at_all() {
-        let mut clock = SteadyClock::from(0, 1_000_000);
-        clock.pass(500, 1_000_500);
-        assert_eq!(clock.ms(), 1_000_500);
-        clock.pass(500, 1_000_500 + 365 * DAY_MS);
-        assert_eq!(clock.ms(), 1_001_500);
+        let mut clock = SteadyClock::from(0, T + 1_000_000);
+        clock.pass(500, T + 1_000_500);
+        assert_eq!(clock.ms(), T + 1_000_500);
+        clock.pass(500, T + 1_000_500 + 365 * DAY_MS);
+        assert_eq!(clock.ms(), T + 1_001_500);
         // Set right again: it waits until it is right.
-        clock.pass(200, 1_001_200);
-        assert_eq!(clock.ms(), 1_001_500);
-        clock.pass(400, 1_001_600);
-        assert_eq!(clock.ms(), 1_001_600);
+        clock.pass(200, T + 1_001_200);
+        assert_eq!(clock.ms(), T + 1_001_500);
+        clock.pass(400, T + 1_001_600);
+        assert_eq!(clock.ms(), T + 1_001_600);
         clock.pass(400, 5);
-        assert_eq!(clock.ms(), 1_001_600);
+        assert_eq!(clock.ms(), T + 1_001_600);
         // A start a week later.
-        let mut clock = SteadyClock::from(clock.ms(), 1_001_600 + 7 * DAY_MS);
-        clock.pass(DAY_MS, 1_001_600 + 8 * DAY_MS);
-        assert_eq!(clock.ms(), 1_001_600 + 2 * DAY_MS);
-        clock.pass(7 * DAY_MS, 1_001_600 + 15 * DAY_MS);
-        assert_eq!(clock.ms(), 1_001_600 + 15 * DAY_MS);
+        let mut clock = SteadyClock::from(clock.ms(), T + 1_001_600 + 7 * DAY_MS);
+        clock.pass(DAY_MS, T + 1_001_600 + 8 * DAY_MS);
+        assert_eq!(clock.ms(), T + 1_001_600 + 2 * DAY_MS);
+        clock.pass(7 * DAY_MS, T + 1_001_600 + 15 * DAY_MS);
+        assert_eq!(clock.ms(), T + 1_001_600 + 15 * DAY_MS);
+    }
+
+    #[test]
+    fn a_clock_that_was_never_set_is_followed_to_where_it_is_set_and_one_that_was_is_not() {
+        let mut clock = SteadyClock::from(0, 5_000);
+        clock.pass(500, 5_500);
+        assert_eq!(clock.ms(), 5_500);
+        clock.pass(500, T);
+        assert_eq!(clock.ms(), T);
+        clock.pass(500, T + 365 * DAY_MS);
+        assert_eq!(clock.ms(), T + 1_000);
+        // Not set again: it stands.
+        clock.pass(500, 7_000);
+        assert_eq!(clock.ms(), T + 1_000);
+        // One that was noted before it was set.
+        assert_eq!(SteadyClock::from(9_000, T).ms(), T);
+        assert_eq!(SteadyClock::from(T, 9_000).ms(), T);
     }
 }

@@ -275,6 +275,8 @@ pub struct ItemRow {
     pub author: UserId,
     /// When it was decided, ms since 1970.
     pub time_ms: u64,
+    /// From when on its age is reckoned, where the clock had been set back when it was decided; zero: from then.
+    pub aged_from_ms: u64,
     /// The sender's tag.
     pub tag: Tag,
     /// What it is.

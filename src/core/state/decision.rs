@@ -116,12 +116,16 @@ impl Decision<'_> {
         let marks = self.marks(group);
         let msgid = marks.head.next();
         let counts = u64::from(content.is_content());
+        // By the clock of retention, which does not go back, it would else be old already.
+        let clock_ms = self.meta(Meta::RetentionClock);
+        let aged_from_ms = if self.now_ms < clock_ms { clock_ms } else { 0 };
         let own_ordinal = if content.is_content() { self.own(group, author) + 1 } else { 0 };
         self.put(Write::Item(ItemRow {
             group,
             msgid,
             author,
             time_ms: self.now_ms,
+            aged_from_ms,
             tag,
             content,
             content_ordinal: marks.content + counts,

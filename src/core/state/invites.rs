@@ -7,7 +7,7 @@
 use crate::core::authorise::Verb;
 use crate::core::command::{Actor, Answer, Event, Refusal};
 use crate::core::names::device_name;
-use crate::core::retention::DAY_MS;
+use crate::core::retention::{DAY_MS, day_of};
 use crate::core::rows::{CodeHash, DeviceKey, DeviceRow, Handle, InviteFor, InviteRow, Meta, UserRow, Write};
 use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
@@ -221,7 +221,8 @@ impl Decision<'_> {
         let device = DeviceId::new(last.saturating_add(1));
         self.put(Write::Meta(Meta::LastDevice, u64::from(device.value())));
         let row = DeviceRow {
-            seen_day: 0,
+            // The clock may have been set back.
+            seen_day: day_of(self.meta(Meta::RetentionClock)),
             user,
             key: seed.key,
             name: seed.name,

@@ -8,14 +8,14 @@ use crate::core::retention::{Keeping, Retention};
 use crate::core::rows::{ItemRow, RecalledRow};
 use crate::core::visible::Span;
 use crate::ids::{GroupId, MessageId, UserId};
-use crate::limits::{EDITS_MAX, ITEM_BYTES_MAX, RETENTION_MENTIONS_MAX};
+use crate::limits::{CLOCK_MS_MIN, EDITS_MAX, ITEM_BYTES_MAX, RETENTION_MENTIONS_MAX};
 use crate::proof::{self, Wrong};
 use crate::server::keeping::Known;
 use crate::server::snapshot::{Failed, Snapshot};
 use crate::server::translate;
 use crate::server::view::{Published, View};
 use crate::store::page::{self, PageRow};
-use crate::store::records::message_flag;
+use crate::store::records::{message_extension, message_flag};
 use crate::wire::item::{Item, kind};
 use crate::wire::said::mentions_in;
 
@@ -57,9 +57,12 @@ pub(super) struct Counted {
     is_exact: bool,
 }
 
-/// When an item was decided; never, where it can't be understood.
+/// From when on the age of an item is reckoned: from when it was decided, where the clock had not been set back then.
+/// Never, where it can't be understood, or the clock had not been set at all.
 pub(super) fn time_of(row: &PageRow) -> u64 {
-    Item::decode(&row.record.item).map_or(u64::MAX, |item| item.time_ms)
+    let aged_from_ms = row.record.extensions.number(message_extension::AGED_FROM).unwrap_or(u64::MAX);
+    let time_ms = Item::decode(&row.record.item).map_or(u64::MAX, |item| item.time_ms.max(aged_from_ms));
+    if time_ms < CLOCK_MS_MIN { u64::MAX } else { time_ms }
 }
 
 fn bytes_of(row: &PageRow) -> u64 {

@@ -7,7 +7,8 @@
 //! at the most; what was half done at a stop goes on where the rows begin.
 //!
 //! Ages are reckoned by a clock that does not jump ([`SteadyClock`]). An item whose time lies ahead of that clock was
-//! stamped by a clock that had jumped: it is as old as what comes behind it.
+//! stamped by a clock that had jumped: it is as old as what comes behind it. So is one that was stamped by a clock that
+//! nobody had set. One that was stamped by a clock that had been set back says itself from when on its age counts.
 
 pub(in crate::server) mod look;
 mod task;
@@ -75,6 +76,8 @@ pub(crate) struct Keeper {
     keeping: Keeping,
     clock: SteadyClock,
     since: Instant,
+    /// The machine's clock lies behind.
+    is_ahead: bool,
     known: BTreeMap<GroupId, Known>,
     /// Groups above this one were not looked at in this round; none: all were.
     rest: Option<GroupId>,
@@ -101,6 +104,7 @@ impl Keeper {
             keeping,
             clock,
             since: now,
+            is_ahead: now_ms < clock.ms(),
             known: BTreeMap::new(),
             rest: None,
             due: VecDeque::new(),
@@ -116,6 +120,7 @@ impl Keeper {
     pub(crate) fn begin(&mut self, now_ms: u64, now: Instant) {
         self.clock.pass(clock::whole_ms(now.saturating_duration_since(self.since)), now_ms);
         self.since = now;
+        self.is_ahead = now_ms < self.clock.ms();
         self.due.clear();
         self.rest = Some(GroupId::ZERO);
     }
@@ -162,7 +167,9 @@ impl Keeper {
         self.due = groups.into_iter().filter(is_due).collect();
         let (clock_ms, kept_ms) = (self.clock.ms(), tables.meta(Meta::RetentionClock));
         // Where everything is kept nobody asks what time it is.
-        let is_to_be_noted = kept_ms == 0 || clock_ms >= kept_ms.saturating_add(RETENTION_CLOCK_MS);
+        let is_far = clock_ms >= kept_ms.saturating_add(RETENTION_CLOCK_MS);
+        // Where the machine's clock lies behind, ages begin with what is noted.
+        let is_to_be_noted = kept_ms == 0 || is_far || self.is_ahead && clock_ms > kept_ms;
         if !self.due.is_empty() && is_to_be_noted {
             return Step::Ask(Box::new(Command::KeepClock { clock_ms }));
         }

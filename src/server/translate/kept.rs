@@ -263,7 +263,7 @@ fn message_record(row: &ItemRow, lsn: Lsn, item: Bytes) -> MessageRecord {
         content: row.content_ordinal,
         own: row.own_ordinal,
         last_edit: row.last_edit,
-        extensions: Extensions(edits.into_iter().collect()),
+        extensions: Extensions(edits.into_iter().collect()).with_number(message_extension::AGED_FROM, row.aged_from_ms),
         item,
     }
 }

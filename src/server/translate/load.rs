@@ -399,6 +399,7 @@ pub(crate) fn item_row(group: GroupId, msgid: MessageId, value: &Bytes) -> Resul
         msgid,
         author,
         time_ms,
+        aged_from_ms: record.extensions.number(message_extension::AGED_FROM)?,
         tag,
         content: item_content(item)?,
         content_ordinal: record.content,

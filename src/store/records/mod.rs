@@ -212,6 +212,8 @@ pub mod message_flag {
 pub mod message_extension {
     /// How often the item was edited, u32, big-endian; absent: never.
     pub const EDITS: u16 = 1;
+    /// From when on the age of the item is reckoned, in ms since 1970; absent: from when it was decided.
+    pub const AGED_FROM: u16 = 2;
 }
 
 /// Extensions of [`RecalledRecord`].

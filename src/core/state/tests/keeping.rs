@@ -127,3 +127,23 @@ fn only_owners_say_what_a_group_keeps() {
     assert_eq!(world.answer(set(anna)), Answer::Done(None));
     assert_eq!(world.tables.group(group).unwrap().retention, Some(Retention::ALL));
 }
+
+#[test]
+fn a_device_that_was_enrolled_by_a_wrong_clock_holds_back_what_it_has_not_acknowledged() {
+    let right_ms = World::new().now_ms;
+    for (noted_ms, enrolled_ms) in [(0, 5_000), (right_ms, 5_000), (right_ms, right_ms - 400 * DAY_MS)] {
+        let mut world = World::new();
+        let anna = world.user("anna");
+        let group = world.group(anna);
+        world.answer(Command::KeepClock { clock_ms: noted_ms });
+        world.now_ms = enrolled_ms;
+        let bob = world.user("bob");
+        world.add(anna, group, "bob");
+        world.now_ms = right_ms;
+        set(&mut world, anna, group, Retention { acked_ms: Some(0), ..Retention::ALL });
+        world.say_up_to(anna, group, 20);
+        world.ack(anna, group, 20);
+        world.ack(bob, group, 7);
+        assert_eq!(retain(&mut world, group, old(20)), m(8));
+    }
+}

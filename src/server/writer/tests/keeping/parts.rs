@@ -1,6 +1,7 @@
-//! Policies of several parts, what is wiped while bytes are counted, and groups beside one another.
+//! Policies of several parts, what is wiped while bytes are counted, groups beside one another, and clocks that are wrong.
 
 use super::*;
+use crate::core::retention::DAY_MS;
 use crate::server::keeping::look::Look;
 use crate::server::keeping::{Known, goes_on_after};
 use crate::store::engine::Op;
@@ -185,4 +186,65 @@ fn mentions_that_come_during_a_look_leave_no_row_behind() {
     let trim = look.trim(&mut Known::default(), &story.world.view).unwrap().unwrap();
     let numbers: Vec<u64> = trim.mentions.iter().map(|(_, number, _)| *number).collect();
     assert_eq!(numbers, [2, 1]);
+}
+
+#[test]
+fn a_clock_that_is_set_back_purges_nothing_that_is_new() {
+    let day = Duration::from_millis(DAY_MS);
+    let policy = Retention { age_ms: Some(DAY_MS), ..Retention::ALL };
+    for set_back_ms in [5_000, NOW - 700 * DAY_MS, NOW + DAY_MS] {
+        let mut story = said(3);
+        let group = story.group;
+        kept_at(&mut story, policy, NOW, Duration::ZERO);
+        let first = story.head() + 1;
+        assert_eq!(kept_at(&mut story, policy, NOW + 2 * DAY_MS, 2 * day), first);
+        story.start(true);
+        says_at(&mut story, group, set_back_ms);
+        story.start(false);
+        assert_eq!(kept_at(&mut story, policy, set_back_ms + 3_600_000, day / 24), first);
+        // Set right again, its age is that of what was said then.
+        assert_eq!(kept_at(&mut story, policy, NOW + 3 * DAY_MS - 1, day), first);
+        assert_eq!(kept_at(&mut story, policy, NOW + 3 * DAY_MS, day), first + 1);
+    }
+}
+
+#[test]
+fn where_the_clock_is_set_back_while_the_server_runs_ages_begin_where_it_stood() {
+    let hour = Duration::from_secs(3_600);
+    let policy = Retention { age_ms: Some(60_000), ..Retention::ALL };
+    let mut story = said(0);
+    let (group, began) = (story.group, crate::clock::monotonic());
+    story.keeps(policy);
+    let mut keeper = Keeper::new(&story.world.view, KEEPING, NOW, began);
+    let later = NOW + 3_600_000 / 2;
+    for (now_ms, since) in [(NOW, Duration::ZERO), (later, hour / 2), (5_000, hour / 2)] {
+        round(&mut story, &mut keeper, now_ms, began + since);
+    }
+    assert_eq!(story.world.view.read().tables.meta(Meta::RetentionClock), later);
+    let first = story.first_kept();
+    says_at(&mut story, group, 6_000);
+    round(&mut story, &mut keeper, 7_000, began + hour);
+    assert_eq!(story.first_kept(), first);
+}
+
+#[test]
+fn what_was_said_before_the_clock_was_ever_set_is_as_old_as_what_comes_behind_it() {
+    let day = Duration::from_millis(DAY_MS);
+    let mut story = said(0);
+    let (group, began) = (story.group, crate::clock::monotonic());
+    let unset = story.head() + 1;
+    story.keeps(Retention { age_ms: Some(DAY_MS), ..Retention::ALL });
+    let mut keeper = Keeper::new(&story.world.view, KEEPING, 5_000, began);
+    says_at(&mut story, group, 6_000);
+    let mut kept = |story: &mut Story, now_ms, days| {
+        round(story, &mut keeper, now_ms, began + day * days);
+        story.first_kept()
+    };
+    assert_eq!(kept(&mut story, 7_000, 0), 1);
+    // It is set now, years later in a moment: nothing is older for that.
+    assert_eq!(kept(&mut story, NOW, 0), 1);
+    assert_eq!(kept(&mut story, NOW + DAY_MS, 1), unset);
+    says_at(&mut story, group, NOW + DAY_MS);
+    assert_eq!(kept(&mut story, NOW + 2 * DAY_MS - 1, 2), unset);
+    assert_eq!(kept(&mut story, NOW + 2 * DAY_MS, 3), unset + 2);
 }
