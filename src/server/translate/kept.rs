@@ -27,7 +27,8 @@ use crate::store::records::{
 use crate::store::tree::Tree;
 use crate::wire::WireError;
 
-/// Bytes that a write takes in a frame beside a body, at the most in all but rare cases; for closing batches in time.
+/// Bytes that a write takes in a frame beside a body and extensions, at the most in all but rare cases; for closing batches
+/// in time.
 const WRITE_BYTES: usize = 128;
 
 // A batch of commands that write many small rows each (recalls, mentions) is closed by what its rows weigh.
@@ -63,7 +64,9 @@ pub enum KeptError {
 pub(crate) fn weight(write: &Write) -> usize {
     let body = match write {
         Write::Item(row) | Write::Changed(row) => match &row.content {
-            ItemContent::Sent { body, .. } => body.len(),
+            ItemContent::Sent { body, extensions, .. } => {
+                body.len() + extensions.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+            }
             ItemContent::Created { .. }
             | ItemContent::Joined(_)
             | ItemContent::Left(_)

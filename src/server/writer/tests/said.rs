@@ -449,3 +449,38 @@ fn an_item_that_cannot_be_read_is_doubt() {
     world.ask(acts(device, 2, group, Act::Edits(FIRST), "edit"));
     assert!(world.writer.is_in_doubt());
 }
+
+/// The same with as many bytes of extensions as fit beside the one that names a target.
+fn laden(command: Command) -> Command {
+    let Command::Send(mut command) = command else { unreachable!() };
+    let extension = |number: u16| (100 + number, bytes::Bytes::from(vec![7; 270]));
+    command.what = command.what.map(|what| Sendable { extensions: (0..15).map(extension).collect(), ..what });
+    Command::Send(command)
+}
+
+#[test]
+fn a_batch_that_is_full_of_edits_with_all_the_extensions_there_may_be_fits_a_frame() {
+    let mut world = open(&SimulatedDisk::new());
+    let (device, group) = world.people();
+    let mut seq = 0;
+    let targets: Vec<u64> = (0..16)
+        .map(|_| {
+            seq += 1;
+            msgid(&world.ask(laden(acts(device, seq, group, Act::Says, "text"))))
+        })
+        .collect();
+    let mut edits = Vec::new();
+    for target in targets.iter().cycle().take(targets.len() * 64) {
+        if world.writer.is_full() {
+            break;
+        }
+        seq += 1;
+        let edit = laden(acts(device, seq, group, Act::Edits(MessageId::new(*target)), "edit"));
+        let edit = world.attached(edit);
+        edits.push(world.take(edit));
+    }
+    assert!(world.writer.is_full());
+    world.commit();
+    assert!(!world.writer.has_failed());
+    assert!(edits.into_iter().all(|mut edit| msgid(&edit.try_recv().unwrap()) > 17));
+}
