@@ -45,6 +45,12 @@ impl UserRow {
         UserRow { handle, operator, created_ms, switches: Switches(0), state: UserState::Active, name: None }
     }
 
+    /// Whether they let others know what they have received and read.
+    #[must_use]
+    pub const fn tells_receipts(&self) -> bool {
+        !self.switches.is_on(Switches::RECEIPTS_OFF)
+    }
+
     /// Whether they may come in.
     #[must_use]
     pub const fn is_active(&self) -> bool {

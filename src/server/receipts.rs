@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::core::rows::{Switches, UserRow};
+use crate::core::rows::UserRow;
 use crate::ids::{GroupId, MessageId, UserId};
 use crate::limits::{
     LIST_ROWS_MAX, RECEIPT_GROUPS_MAX, RECEIPT_GROUPS_WAITING_MAX, RECEIPTS_KNOWN_MAX, RECEIPTS_LOOKED_MAX,
@@ -71,7 +71,7 @@ impl Asked {
             let published = view.read();
             let (receipts, next) = published.tables.receipts(group, msgid, at, RECEIPTS_LOOKED_MAX);
             for receipt in receipts.into_iter().filter(|receipt| receipt.user != author) {
-                if !published.tables.user(receipt.user).is_some_and(tells) {
+                if !published.tables.user(receipt.user).is_some_and(UserRow::tells_receipts) {
                     list.silent += 1;
                     continue;
                 }
@@ -92,11 +92,6 @@ impl Asked {
         }
         Ok(list)
     }
-}
-
-/// Whether a user lets others know how far they have come.
-fn tells(user: &UserRow) -> bool {
-    !user.switches.is_on(Switches::RECEIPTS_OFF)
 }
 
 fn author(snapshot: &Snapshot, group: GroupId, msgid: MessageId) -> Result<UserId, Failed> {
@@ -143,6 +138,22 @@ impl Came {
     fn concerns(&self, last: MessageId) -> bool {
         let moved = |before: MessageId, now: MessageId| before != now && before.min(now) < last;
         moved(self.before.0, self.now.0) || moved(self.before.1, self.now.1)
+    }
+}
+
+/// Somebody who may be told of it.
+struct Author {
+    user: UserId,
+    last_said: MessageId,
+}
+
+impl Author {
+    /// Who of these has come further with something that the author has said, by what was the last of it while they were
+    /// there. To most of a large group nobody has to be looked at: they have said nothing.
+    fn news<'a>(&self, came: &'a [Came], last: impl Fn(UserId) -> MessageId) -> impl Iterator<Item = &'a Came> {
+        let came = if self.last_said == MessageId::ZERO { &[] } else { came };
+        let author = self.user;
+        came.iter().filter(move |came| came.user != author && came.concerns(last(came.user)))
     }
 }
 
@@ -202,7 +213,7 @@ pub(crate) fn tell(shared: &Shared) {
     for (group, Gathered { users, more }) in shared.moved.take() {
         let view = shared.view.read();
         let tables = &view.tables;
-        let telling = |user: &&UserId| tables.user(**user).is_some_and(tells);
+        let telling = |user: &&UserId| tables.user(**user).is_some_and(UserRow::tells_receipts);
         let came = |user: &UserId| shared.moved.came(group, *user, tables.reached(group, *user));
         let came: Vec<Came> = users.iter().filter(telling).map(came).collect();
         if came.is_empty() {
@@ -211,9 +222,9 @@ pub(crate) fn tell(shared: &Shared) {
         // Who has left follows until the dispatcher has come to that.
         let followers = shared.registry.followers(group).into_iter();
         for session in followers.filter(|session| tables.is_member(group, session.user)) {
-            let last = |came: &Came| tables.last_said_before(group, session.user, came.user);
-            let is_news = |came: &&Came| came.user != session.user && came.concerns(last(came));
-            let mut news = came.iter().filter(is_news).peekable();
+            let author = Author { user: session.user, last_said: tables.last_said(group, session.user) };
+            let before = |user| tables.last_said_before(group, session.user, user);
+            let mut news = author.news(&came, before).peekable();
             if news.peek().is_none() {
                 continue;
             }
@@ -289,6 +300,24 @@ mod tests {
         assert!(came((9, 7), (9, 4)).concerns(m(5)), "it was marked unread");
         assert!(!came((9, 7), (9, 7)).concerns(m(5)));
         assert!(!came((0, 0), (9, 7)).concerns(MessageId::ZERO), "who has said nothing");
+    }
+
+    #[test]
+    fn for_an_author_who_has_said_nothing_nobody_is_looked_at() {
+        let (from, to) = ((MessageId::ZERO, MessageId::ZERO), (MessageId::new(9), MessageId::ZERO));
+        let came: Vec<_> = (1..4).map(|user| Came { user: UserId::new(user), before: from, now: to }).collect();
+        let looked = std::cell::Cell::new(0);
+        let news = |last_said| {
+            let author = Author { user: UserId::new(3), last_said };
+            let last = |_| {
+                looked.set(looked.get() + 1);
+                last_said
+            };
+            author.news(&came, last).map(|came| came.user.value()).collect::<Vec<_>>()
+        };
+        assert_eq!(news(MessageId::new(5)), [1, 2]);
+        assert_eq!(looked.take(), 2);
+        assert!(news(MessageId::ZERO).is_empty() && looked.take() == 0);
     }
 
     #[test]
