@@ -102,8 +102,10 @@ struct HolderJson {
     user: String,
     handle: String,
     device: String,
-    acked: u64,
-    seen_day: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acked: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seen_day: Option<String>,
 }
 
 /// Does it.
@@ -143,9 +145,10 @@ async fn tell(
         Some(holder) => {
             let names = client.names(&[holder.user]).await?;
             let handle = names.get(&holder.user).cloned().unwrap_or_default();
-            let seen_day = when::day(u64::from(holder.seen_day) * 24 * 3_600 * 1_000);
+            let seen_day = holder.is_told().then(|| when::day(u64::from(holder.seen_day) * 24 * 3_600 * 1_000));
+            let acked = holder.is_told().then(|| holder.acked.value());
             let (user, device) = (holder.user.to_string(), holder.device.to_string());
-            Some(HolderJson { user, handle, device, acked: holder.acked.value(), seen_day })
+            Some(HolderJson { user, handle, device, acked, seen_day })
         }
         None => None,
     };
@@ -207,14 +210,17 @@ fn explained(kept: &Kept, holder: Option<&HolderJson>) -> String {
     match holder {
         Some(HolderJson { handle, device, acked, seen_day, .. }) => {
             let handle = visible::name(handle);
+            let stands = match (acked, seen_day) {
+                (Some(acked), Some(day)) => format!("which has everything up to {acked} and was seen last on {day}"),
+                (None, _) | (_, None) => "who lets nobody know how far it is".to_owned(),
+            };
             lines.push_str(&format!(
-                "\nheld by      {device} of {handle}, which has everything up to {acked} and was seen last on {seen_day}; \
-                 not seen for {} it holds nothing back",
+                "\nheld by      {device} of {handle}, {stands}; not seen for {} it holds nothing back",
                 span(kept.unseen_s)
             ));
         }
         None => lines.push_str(&format!(
-            "\nheld by      no device: all have everything; the rest waits for its {}",
+            "\nheld by      no device: all have everything, of those that let it be known; the rest waits for its {}",
             span(grace)
         )),
     }

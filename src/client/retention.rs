@@ -35,7 +35,8 @@ pub struct Kept {
     pub clock_ms: u64,
     /// A device that was not seen for so long holds nothing back, in seconds.
     pub unseen_s: u64,
-    /// The device that has acknowledged least; none where all have everything.
+    /// The device that has acknowledged least, where something is kept for devices; none where all have everything. It is not told
+    /// of who lets nobody know what they have received, but to owners and operators, see [`Holder::is_told`].
     pub holder: Option<Holder>,
 }
 

@@ -83,17 +83,26 @@ pub struct Read {
     pub over: MessageId,
 }
 
-/// A device that has not acknowledged everything.
+/// A device that has not acknowledged everything. Where its user lets nobody know what they have received, others are told no
+/// more than which it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holder {
     /// Whose.
     pub user: UserId,
     /// Which.
     pub device: DeviceId,
-    /// Up to here it has everything that it may see.
+    /// Up to here it has everything that it may see; zero where that is not told.
     pub acked: MessageId,
-    /// The last day on which it was there, in days since 1970.
+    /// The last day on which it was there, in days since 1970; zero where that is not told.
     pub seen_day: u32,
+}
+
+impl Holder {
+    /// Whether it is told how far it is.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        self.seen_day > 0 || self.acked > MessageId::ZERO
+    }
 }
 
 impl Tables {
@@ -106,12 +115,21 @@ impl Tables {
     /// Of the live devices of current members, the one that has acknowledged least; none where nobody holds anything back.
     #[must_use]
     pub fn holder(&self, group: GroupId, keeping: Keeping, clock_ms: u64) -> Option<Holder> {
+        let members = self.members(group, UserId::ZERO);
+        let holders = members.filter_map(|(user, _)| self.holder_of(group, user, keeping, clock_ms));
+        holders.min_by_key(|holder| holder.acked)
+    }
+
+    /// The same of the devices of one user; none where they hold nothing back, or are no member now.
+    #[must_use]
+    pub fn holder_of(&self, group: GroupId, user: UserId, keeping: Keeping, clock_ms: u64) -> Option<Holder> {
+        if !self.is_member(group, user) {
+            return None;
+        }
         let today = day_of(clock_ms);
         let unseen_days = day_of(keeping.unseen_ms);
-        let present = self.members(group, UserId::ZERO).filter(|(_, row)| row.is_member()).map(|(user, _)| user);
-        let devices = present.flat_map(|user| self.devices_of(user, DeviceId::ZERO).map(move |row| (user, row)));
-        let live = devices.filter(|(_, (_, row))| row.holds_back(unseen_days, today));
-        let holders = live.map(|(user, (device, row))| {
+        let live = self.devices_of(user, DeviceId::ZERO).filter(|(_, row)| row.holds_back(unseen_days, today));
+        let holders = live.map(|(device, row)| {
             let cursor = self.cursor(group, user, device).map_or(MessageId::ZERO, |cursor| cursor.msgid);
             Holder { user, device, acked: self.covered_to(user, group, cursor), seen_day: row.seen_day() }
         });

@@ -86,6 +86,10 @@ fn ack(shared: &Shared, session: &Arc<Session>, ack: Ack) -> Option<(Command, Re
         ack.entries.into_iter().partition(|(group, _)| tables.may_in(*group, Verb::Ack, session.who()).is_ok())
     };
     session.refuse_acks(unknown.into_iter().map(|(group, _)| group), Code::NoSuchGroup);
+    if known.is_empty() {
+        // Nothing is acknowledged: no credit returns, and no group that is behind has to be looked at.
+        return None;
+    }
     let entries = {
         let view = shared.view.read();
         let Some(mut listening) = session.listening() else {

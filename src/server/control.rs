@@ -11,8 +11,9 @@ use crate::core::authorise::Verb;
 use crate::core::command::{Actor, Command, Refusal, SendCommand};
 use crate::core::retention::Retention;
 use crate::core::rows::Handle;
-use crate::ids::{DeviceId, GroupId};
+use crate::ids::DeviceId;
 use crate::limits;
+use crate::server::gather::{Gather, Gathered};
 use crate::server::request::{Recipient, Reply, places_of};
 use crate::server::session::Session;
 use crate::server::streams::FrameStream;
@@ -41,8 +42,13 @@ pub(crate) async fn read(shared: Arc<Shared>, session: Arc<Session>, mut frames:
         let places = places_of(raw.body.len());
         let Ok(place) = Arc::clone(&session.places).acquire_many_owned(places).await else { return Code::Goodbye };
         match take(&shared, &session, &raw, place) {
-            Ok(Some((command, reply))) => shared.submit(command, reply).await,
-            Ok(None) => {}
+            Ok(Taken::Command(command, reply)) => shared.submit(*command, reply).await,
+            // The next request waits for it, so that who asks much is served one at a time.
+            Ok(Taken::Gather(gather, answers)) => {
+                let gathered = shared.readers.gather(gather).await;
+                answers.give(&shared, &session, gathered);
+            }
+            Ok(Taken::Done) => {}
             Err(code) => return code,
         }
     }
@@ -73,40 +79,57 @@ enum Asked {
     Invite(Command, Link),
     /// Something that is answered at once.
     Refuse(Code),
-    /// The state of the server.
-    Status,
-    /// What this group keeps.
-    Retention(GroupId),
+    /// Something that a reader thread puts together.
+    Gather(Gather),
 }
 
-/// Takes one request, which holds this place until it is answered; what it gives is for the writer.
+/// What is to be done for a request that was taken.
+pub(crate) enum Taken {
+    /// This is for the writer.
+    Command(Box<Command>, Reply),
+    /// This is to be put together, by a reader thread.
+    Gather(Gather, Answers),
+    /// Nothing: it is answered.
+    Done,
+}
+
+/// The answer that a request waits for, with the place it holds.
+pub(crate) struct Answers {
+    request: u32,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Answers {
+    /// Gives it.
+    pub(crate) fn give(self, shared: &Shared, session: &Session, gathered: Result<Gathered, Code>) {
+        let Answers { request, place } = self;
+        let frame = gathered.and_then(|gathered| gathered.frame(request, &shared.view.read().tables));
+        let refused = |code: Code| translate::error(request, code, translate::retry_after_ms(code), code.name());
+        session.queue(frame.unwrap_or_else(refused), place);
+    }
+}
+
+/// Takes one request, which holds this place until it is answered.
 pub(crate) fn take(
     shared: &Shared,
     session: &Arc<Session>,
     raw: &RawFrame,
     place: OwnedSemaphorePermit,
-) -> Result<Option<(Command, Reply)>, Code> {
+) -> Result<Taken, Code> {
     let place = Some(place);
     let (command, link) = match understand(shared, session, raw)? {
         Asked::Command(command) => (command, None),
         Asked::Invite(command, link) => (command, Some(link)),
-        Asked::Status => {
-            session.reply(raw.request, &shared.status(), place);
-            return Ok(None);
-        }
-        Asked::Retention(group) => {
-            session.reply(raw.request, &shared.retention(group), place);
-            return Ok(None);
-        }
+        Asked::Gather(gather) => return Ok(Taken::Gather(gather, Answers { request: raw.request, place })),
         Asked::Refuse(code) => {
             if raw.request != 0 {
                 session.queue(translate::error(raw.request, code, 0, code.name()), place);
             }
-            return Ok(None);
+            return Ok(Taken::Done);
         }
     };
     let recipient = Recipient::Control { session: Arc::clone(session), request: raw.request, link, place };
-    Ok(Some((command, Reply::to(recipient))))
+    Ok(Taken::Command(Box::new(command), Reply::to(recipient)))
 }
 
 fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Asked, Code> {
@@ -145,14 +168,14 @@ fn understand(shared: &Shared, session: &Session, raw: &RawFrame) -> Result<Aske
         Status::TYPE => {
             decode::<Status>(raw)?;
             match shared.view.read().tables.may(Verb::Status, session.who()) {
-                Ok(()) => Ok(Asked::Status),
+                Ok(()) => Ok(Asked::Gather(Gather::Status(shared.status()))),
                 Err(why) => Ok(Asked::Refuse(translate::code(why))),
             }
         }
         AskRetention::TYPE => {
             let AskRetention { gid, .. } = decode(raw)?;
             match shared.view.read().tables.may_in(gid, Verb::ShowRetention, session.who()) {
-                Ok(()) => Ok(Asked::Retention(gid)),
+                Ok(()) => Ok(Asked::Gather(Gather::Retention(shared.retention(session.user, gid)))),
                 Err(why) => Ok(Asked::Refuse(translate::code(why))),
             }
         }

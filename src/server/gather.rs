@@ -1,15 +1,16 @@
-//! Answers that are put together from rows of the index, by a reader thread, in one frame.
+//! Answers that are put together by a reader thread, in one frame: from rows of the index, or by looking at much of the view.
 
 use bytes::Bytes;
 use tracing::debug;
 
 use crate::core::tables::Tables;
 use crate::server::doubt::Doubt;
+use crate::server::explaining::{RetentionAsked, StatusAsked};
 use crate::server::view::View;
 use crate::server::{conversations, receipts};
 use crate::wire::code::Code;
 use crate::wire::codec;
-use crate::wire::frame::{ConversationList, Frame, ReceiptList};
+use crate::wire::frame::{ConversationList, Frame, ReceiptList, RetentionInfo, StatusInfo};
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,10 @@ pub(crate) enum Gather {
     Conversations(conversations::Asked),
     /// Who has received and read an item.
     Receipts(receipts::Asked),
+    /// What a group keeps, and why.
+    Retention(RetentionAsked),
+    /// How the server is.
+    Status(StatusAsked),
 }
 
 /// What was put together.
@@ -27,6 +32,10 @@ pub(crate) enum Gathered {
     Conversations(ConversationList),
     /// Who has received and read an item.
     Receipts(ReceiptList),
+    /// What a group keeps, and why.
+    Retention(RetentionInfo),
+    /// How the server is.
+    Status(StatusInfo),
 }
 
 impl Gather {
@@ -35,6 +44,8 @@ impl Gather {
         match self {
             Gather::Conversations(asked) => asked.read(view, doubt).map(Gathered::Conversations),
             Gather::Receipts(asked) => asked.read(view, doubt).map(Gathered::Receipts),
+            Gather::Retention(asked) => asked.read(view).map(Gathered::Retention),
+            Gather::Status(asked) => Ok(Gathered::Status(asked.read(view))),
         }
     }
 }
@@ -45,6 +56,8 @@ impl Gathered {
         match self {
             Gathered::Conversations(list) => encode(request, &conversations::still_said(list, tables)),
             Gathered::Receipts(list) => encode(request, &list),
+            Gathered::Retention(info) => encode(request, &info),
+            Gathered::Status(info) => encode(request, &info),
         }
     }
 }

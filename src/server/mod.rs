@@ -27,6 +27,7 @@ mod conversations;
 mod dispatch;
 mod doubt;
 pub mod endpoint;
+mod explaining;
 mod gather;
 mod handshake;
 pub mod identity;

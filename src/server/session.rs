@@ -105,18 +105,6 @@ impl Session {
         self.control_wake.notify_one();
     }
 
-    /// Encodes and queues the answer to a request.
-    pub(crate) fn reply<F: Frame>(&self, request: u32, frame: &F, place: Option<OwnedSemaphorePermit>) {
-        match codec::encode(request, frame) {
-            Ok(bytes) => self.queue(bytes, place),
-            Err(error) => {
-                // Every answer fits by construction of its limits; if one does not, the peer must not wait for ever.
-                warn!(%error, "an answer does not fit a frame");
-                self.close(Code::OutcomeUnknown);
-            }
-        }
-    }
-
     /// Answers a request that went to the writer.
     pub(crate) fn answer(
         &self,

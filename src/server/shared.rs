@@ -10,11 +10,12 @@ use tracing::warn;
 
 use crate::clock;
 use crate::core::command::Command;
-use crate::core::retention::{Keeping, Retention};
+use crate::core::retention::Keeping;
 use crate::core::rows::DeviceKey;
 use crate::disk::SharedDisk;
-use crate::ids::{Epoch, GroupId};
+use crate::ids::{Epoch, GroupId, UserId};
 use crate::server::admission::Admission;
+use crate::server::explaining::{RetentionAsked, StatusAsked};
 use crate::server::presence::Presence;
 use crate::server::reader::Readers;
 use crate::server::receipts::Moved;
@@ -23,7 +24,6 @@ use crate::server::request::{Commands, Reply};
 use crate::server::view::View;
 use crate::server::{keeping, operator};
 use crate::store::log::Figures;
-use crate::wire::frame::{Extensions, RetentionInfo, StatusInfo};
 use crate::wire::link::{InviteCode, Link, Pin};
 
 /// What all tasks of a server share.
@@ -86,51 +86,20 @@ impl Shared {
         Link { address: self.advertise.clone(), pin: self.pin, code }
     }
 
-    /// How the server is.
-    pub(crate) fn status(&self) -> StatusInfo {
-        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    /// Asks how the server is.
+    pub(crate) fn status(&self) -> StatusAsked {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let view = self.view.read();
-        let counts = view.tables.counts();
-        StatusInfo {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+        StatusAsked {
             uptime_ms: clock::whole_ms(clock::monotonic().saturating_duration_since(self.started)),
-            users: count(counts.users),
-            groups: count(counts.groups),
-            devices: count(counts.devices_live),
-            connections: count(self.admission.connections()),
-            items: counts.items,
-            durable_lsn: view.durable.value(),
+            connections: u64::try_from(self.admission.connections()).unwrap_or(u64::MAX),
             log_bytes: log.disk_bytes(),
-            extensions: Extensions::default(),
+            log_live_bytes: log.live_bytes(),
         }
-        .with_sizes(view.engine.disk_bytes(), log.live_bytes())
     }
 
-    /// What a group keeps, and why.
-    pub(crate) fn retention(&self, gid: GroupId) -> RetentionInfo {
-        let clock_ms = keeping::clock_ms(self);
-        let view = self.view.read();
-        let tables = &view.tables;
-        let Retention { age_ms, count, bytes, acked_ms } = tables.retention(gid, self.keeping);
-        let holder = tables.holder(gid, self.keeping, clock_ms).filter(|holder| holder.acked < tables.head(gid));
-        RetentionInfo {
-            gid,
-            own: tables.group(gid).is_some_and(|row| row.retention.is_some()),
-            age_s: age_ms.map(|ms| ms / 1_000),
-            count,
-            bytes,
-            acked_s: acked_ms.map(|ms| ms / 1_000),
-            first_kept: tables.first_kept(gid),
-            head: tables.head(gid),
-            clock_ms,
-            unseen_s: self.keeping.unseen_ms / 1_000,
-            holder_user: holder.map(|holder| holder.user),
-            holder_device: holder.map(|holder| holder.device),
-            holder_acked: holder.map_or(tables.head(gid), |holder| holder.acked),
-            holder_seen_day: holder.map_or(0, |holder| holder.seen_day),
-            extensions: Extensions::default(),
-        }
+    /// Asks for a user what a group keeps, and why.
+    pub(crate) fn retention(&self, user: UserId, group: GroupId) -> RetentionAsked {
+        RetentionAsked { user, group, keeping: self.keeping, clock_ms: keeping::clock_ms(self) }
     }
 
     /// The first invite opens nothing any more: its file goes too.

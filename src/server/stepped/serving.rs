@@ -11,15 +11,16 @@ use crate::clock;
 use crate::core::attached::Attached;
 use crate::core::command::Command;
 use crate::limits;
+use crate::server::acks;
 use crate::server::answering::{Answering, Next};
 use crate::server::attaching;
 use crate::server::connection::{self, Refused};
+use crate::server::control::{self, Taken};
 use crate::server::handshake::{self, Parts};
 use crate::server::peer::Peer;
 use crate::server::pushing;
 use crate::server::reader;
 use crate::server::request::{Recipient, Reply, places_of};
-use crate::server::{acks, control};
 use crate::wire::code::Code;
 use crate::wire::codec::RawFrame;
 use crate::wire::frame::{Enrol, Frame as _, Hello, OperatorHello, Prove};
@@ -86,7 +87,11 @@ impl Node {
         }
         let Ok(place) = Arc::clone(&session.places).try_acquire_many_owned(places_of(raw.body.len())) else { return };
         match control::take(&shared, session, &raw, place) {
-            Ok(command) => it.held[CONTROL] = command,
+            Ok(Taken::Command(command, reply)) => it.held[CONTROL] = Some((*command, reply)),
+            Ok(Taken::Gather(gather, answers)) => {
+                answers.give(&shared, session, gather.read(&shared.view, &self.watchdog.doubt));
+            }
+            Ok(Taken::Done) => {}
             Err(code) => it.close(code),
         }
         self.begin_attaching(conn, CONTROL);

@@ -19,6 +19,7 @@ use crate::store::faulty::{Fault, FaultyIndex};
 use crate::store::index::{self, SledIndex};
 use crate::store::memory::MemoryIndex;
 
+mod explaining;
 mod keeping;
 mod room;
 mod said;

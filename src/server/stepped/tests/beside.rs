@@ -4,8 +4,9 @@ use super::*;
 use crate::core::retention::DAY_MS;
 use crate::ids::UserId;
 use crate::server::session::Session;
-use crate::server::{presence, receipts};
-use crate::wire::frame::{Heads, LeaveGroup, ReceiptNotice, Typing};
+use crate::server::{acks, control, presence, receipts};
+use crate::wire::codec::RawFrame;
+use crate::wire::frame::{AskRetention, Heads, LeaveGroup, ReceiptNotice, RetentionInfo, Status, Typing};
 
 impl World {
     fn shared(&mut self) -> Arc<Shared> {
@@ -156,4 +157,44 @@ fn who_listens_is_seen_on_each_day_and_who_only_calls_is_not() {
     world.listen(bob, 1);
     world.settle();
     assert_eq!(seen(&mut world), [4, 4]);
+}
+
+fn raw<F: Frame>(frame: &F) -> RawFrame {
+    let bytes = codec::encode(7, frame).unwrap();
+    RawFrame { kind: F::TYPE, flags: 0, request: 7, body: bytes.slice(crate::limits::ENVELOPE_BYTES..) }
+}
+
+#[test]
+fn an_ack_of_nothing_has_nothing_looked_at_and_nothing_decided() {
+    let mut world = World::new(9);
+    let (_, bob, group) = world.people();
+    let reader = world.listen(bob, 1);
+    world.settle();
+    let (shared, session) = (world.shared(), world.session(reader));
+    let is_decided = |groups: &[GroupId]| {
+        let entries = groups.iter().map(|group| (*group, MessageId::new(1))).collect();
+        acks::take(&shared, &session, &raw(&Ack { entries, extensions: Extensions::default() })).unwrap().is_some()
+    };
+    assert!(!is_decided(&[]) && !is_decided(&[GroupId::new(99)]));
+    assert!(is_decided(&[group]) && is_decided(&[GroupId::new(99), group]));
+}
+
+#[test]
+fn what_asks_the_disk_or_looks_at_every_member_is_for_a_reader_thread() {
+    let mut world = World::new(10);
+    let (alice, _, gid) = world.people();
+    let caller = world.call(alice);
+    world.settle();
+    let (shared, session) = (world.shared(), world.session(caller));
+    let is_put_together = |raw: &RawFrame| {
+        let place = Arc::clone(&session.places).try_acquire_owned().unwrap();
+        matches!(control::take(&shared, &session, raw, place).unwrap(), control::Taken::Gather(..))
+    };
+    let extensions = Extensions::default;
+    assert!(is_put_together(&raw(&Status { extensions: extensions() })));
+    assert!(is_put_together(&raw(&AskRetention { gid, extensions: extensions() })));
+    world.say(caller, 8, &AskRetention { gid, extensions: extensions() });
+    world.settle();
+    let told = world.got::<RetentionInfo>(caller);
+    assert_eq!((told.len(), told[0].1.gid), (1, gid));
 }
