@@ -247,8 +247,9 @@ pub const RETENTION_INTERVAL_MS: u64 = 5_000;
 /// A clock that shows less, in ms since 1970, was never set: September 2020. What speaks QUIC is younger, and machines
 /// without a clock of their own wake in 1970, 1980, 2000 or at the beginning of 2020.
 pub const CLOCK_MS_MIN: u64 = 1_600_000_000_000;
-/// How far the clock of retention goes before that is noted, in ms: a start takes so much longer to catch up at the most.
-pub const RETENTION_CLOCK_MS: u64 = 3_600 * 1_000;
+/// How far the clock of retention goes before that is noted, in ms: a start takes so much longer to catch up at the most. A
+/// server that never runs for half as long gets no further.
+pub const RETENTION_CLOCK_MS: u64 = 5 * 60 * 1_000;
 /// Items that are looked at, and rows that are removed, at once: a fraction of a batch, so that no send waits for it.
 pub const RETENTION_ROWS_MAX: usize = 256;
 /// Mentions in items and edits of them after which no more items are removed at once; one item has at the most
