@@ -547,22 +547,22 @@ fn what_edits_say_goes_with_what_they_edit_and_they_keep_their_places() {
 }
 
 #[test]
-fn what_the_clock_shows_is_noted_by_the_hour_and_a_start_goes_on_from_there() {
-    let hour = 3_600 * 1_000;
-    let policy = Retention { age_ms: Some(1_000 * hour), ..Retention::ALL };
+fn what_the_clock_shows_is_noted_now_and_then_and_a_start_goes_on_from_there() {
+    let far = crate::limits::RETENTION_CLOCK_MS;
+    let policy = Retention { age_ms: Some(1_000 * far), ..Retention::ALL };
     let mut story = said(1);
     let noted = |story: &Story| story.world.view.read().tables.meta(Meta::RetentionClock);
-    kept_at(&mut story, Retention::ALL, NOW + hour, Duration::from_millis(hour));
+    kept_at(&mut story, Retention::ALL, NOW + far, Duration::from_millis(far));
     assert_eq!(noted(&story), 0);
     kept_at(&mut story, policy, NOW, Duration::ZERO);
     assert_eq!(noted(&story), NOW);
-    kept_at(&mut story, policy, NOW + hour - 1, Duration::from_millis(hour - 1));
+    kept_at(&mut story, policy, NOW + far - 1, Duration::from_millis(far - 1));
     assert_eq!(noted(&story), NOW);
-    kept_at(&mut story, policy, NOW + hour, Duration::from_millis(hour));
-    assert_eq!(noted(&story), NOW + hour);
+    kept_at(&mut story, policy, NOW + far, Duration::from_millis(far));
+    assert_eq!(noted(&story), NOW + far);
     story.start(true);
-    let keeper = Keeper::new(&story.world.view, KEEPING, NOW + 9 * hour, crate::clock::monotonic());
-    assert_eq!(keeper.clock_ms(), NOW + hour);
+    let keeper = Keeper::new(&story.world.view, KEEPING, NOW + 9 * far, crate::clock::monotonic());
+    assert_eq!(keeper.clock_ms(), NOW + far);
 }
 
 /// Scenario 28: while a group is trimmed all the time, log and index level off, whatever is sent.
