@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::command::Retain;
-use crate::core::retention::{Keeping, Read, Retention};
+use crate::core::retention::{Keeping, Read, Retention, day_of};
 use crate::core::rows::Switches;
 use crate::server::explaining::RetentionAsked;
 
@@ -49,8 +49,9 @@ fn how_far_a_device_is_whose_user_lets_nobody_know_is_told_to_no_other_and_which
     assert_eq!(told(&world), [Some((bob, 0, 0)), whole, None]);
     // Who has less stands for it, but to those who are told nothing.
     world.ask(send(alice, 4, group));
-    let carls = Some((carl, 6, 0));
-    assert_eq!(told(&world), [Some((bob, 0, 0)), whole, Some((alice, 6, 0))]);
+    let today = day_of(NOW);
+    let carls = Some((carl, 6, today));
+    assert_eq!(told(&world), [Some((bob, 0, 0)), whole, Some((alice, 6, today))]);
     world.ack(alice, group, 7);
     assert_eq!(told(&world)[2], carls);
     world.ack(bob, group, 3);
