@@ -66,8 +66,13 @@ pub const REACTION_BYTES_MAX: usize = 64;
 /// Entries of the lists of recalled items of a server, which are resident in memory: each item is in that of its group, in that
 /// of its author, and in that of each whom it mentioned. A million items that mention nobody.
 pub const RECALLED_ENTRIES_MAX: usize = 2_000_000;
+/// Entries of them for items of one author beyond which they recall nothing more themselves: a tenth of all, so that nobody
+/// uses up the recalls of everybody. Admins recall what they said all the same.
+pub const RECALLED_ENTRIES_AUTHOR_MAX: usize = RECALLED_ENTRIES_MAX / 10;
 /// Bytes of memory that such an entry may cost at the most; a test holds this.
 pub const RECALLED_ENTRY_BYTES: usize = 16;
+/// Bytes of memory that the count of an author's entries may cost at the most; a test holds this.
+pub const RECALLED_AUTHOR_BYTES: usize = 48;
 /// Lists of recalled items: of each group, and two of each membership.
 pub const RECALLED_LISTS_MAX: usize = GROUPS_MAX + 2 * MEMBERSHIPS_MAX;
 /// Bytes of memory that such a list may cost at the most, without its entries; a test holds this.
@@ -356,5 +361,6 @@ const _: () = assert!(
         + CURSORS_MAX * CURSOR_BYTES
         + RECALLED_ENTRIES_MAX * RECALLED_ENTRY_BYTES
         + RECALLED_LISTS_MAX * RECALLED_LIST_BYTES
+        + USERS_MAX * RECALLED_AUTHOR_BYTES
         <= 680_000_000
 );

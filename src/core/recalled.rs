@@ -15,6 +15,8 @@ pub struct Recalled {
     own: BTreeMap<(GroupId, UserId), Sorted>,
     mentions: BTreeMap<(GroupId, UserId), Sorted>,
     entries: usize,
+    /// Of them those of the items of each author.
+    by_author: BTreeMap<UserId, usize>,
 }
 
 /// One list.
@@ -58,6 +60,7 @@ impl Recalled {
             return;
         }
         self.entries += row.entries();
+        *self.by_author.entry(row.author).or_default() += row.entries();
         self.own.entry((group, row.author)).or_default().insert(msgid);
         for user in &row.mentions {
             self.mentions.entry((group, *user)).or_default().insert(msgid);
@@ -70,6 +73,13 @@ impl Recalled {
         self.entries -= forget(&mut self.groups, group, msgid) + forget(&mut self.own, (group, row.author), msgid);
         for user in &row.mentions {
             self.entries -= forget(&mut self.mentions, (group, *user), msgid);
+        }
+        // Each item has its own row, which goes once.
+        if let Some(entries) = self.by_author.get_mut(&row.author) {
+            *entries = entries.saturating_sub(row.entries());
+            if *entries == 0 {
+                self.by_author.remove(&row.author);
+            }
         }
     }
 
@@ -101,6 +111,12 @@ impl Recalled {
     #[must_use]
     pub const fn entries(&self) -> usize {
         self.entries
+    }
+
+    /// How many of them are of items that a user wrote.
+    #[must_use]
+    pub fn entries_of(&self, author: UserId) -> usize {
+        self.by_author.get(&author).copied().unwrap_or(0)
     }
 }
 
@@ -138,6 +154,10 @@ mod tests {
             }
             let model = kept;
             prop_assert_eq!(recalled.entries(), 3 * model.len());
+            for author in 1..4 {
+                let theirs = model.iter().filter(|(_, by, _)| *by == author).count();
+                prop_assert_eq!(recalled.entries_of(UserId::new(author)), 3 * theirs);
+            }
             for (after, up_to) in ranges {
                 let walked = |is: &dyn Fn(u32, u32) -> bool| {
                     let within = |msgid: u64| after < msgid && msgid <= up_to;

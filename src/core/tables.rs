@@ -475,7 +475,9 @@ mod tests {
     use crate::core::cursors::Stands;
     use crate::core::recalled::Sorted;
     use crate::core::rows::{Interval, Policy};
-    use crate::limits::{CURSOR_BYTES, MEMBERSHIP_BYTES, RECALLED_ENTRY_BYTES, RECALLED_LIST_BYTES};
+    use crate::limits::{
+        CURSOR_BYTES, MEMBERSHIP_BYTES, RECALLED_AUTHOR_BYTES, RECALLED_ENTRY_BYTES, RECALLED_LIST_BYTES,
+    };
 
     /// A node of the standard library's map has 11 places; filled in ascending order it stays half empty behind.
     const PLACES: usize = 11;
@@ -510,6 +512,8 @@ mod tests {
         let list = entry_bytes::<(GroupId, UserId), Sorted>() + ALLOCATION_BYTES + places;
         assert!(entry <= RECALLED_ENTRY_BYTES, "{entry}");
         assert!(list <= RECALLED_LIST_BYTES, "{list}");
+        let author = entry_bytes::<UserId, usize>();
+        assert!(author <= RECALLED_AUTHOR_BYTES, "{author}");
     }
 
     #[test]

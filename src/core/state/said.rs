@@ -10,7 +10,7 @@ use crate::core::command::{Refusal, Sendable};
 use crate::core::rows::{Act, ItemContent, ItemRow, RecalledRow, Write};
 use crate::core::state::decision::Decision;
 use crate::ids::{GroupId, MessageId, UserId};
-use crate::limits::{EDITS_MAX, RECALLED_ENTRIES_MAX};
+use crate::limits::{EDITS_MAX, RECALLED_ENTRIES_AUTHOR_MAX, RECALLED_ENTRIES_MAX};
 
 impl Decision<'_> {
     /// Adds what a member sends, which was judged but for its target.
@@ -74,10 +74,7 @@ impl Decision<'_> {
             self.may_in(group, Verb::RecallOthers, Some(user))?;
         }
         let row = RecalledRow { author: target.author, mentions: self.were_mentioned(&target) };
-        let entries = self.tables.recalled().entries() + self.pending.rows.recalled().entries();
-        if entries + row.entries() > RECALLED_ENTRIES_MAX {
-            return Err(Refusal::LimitReached);
-        }
+        self.check_room_for_recall(user, &row)?;
         let mut edits = Vec::new();
         let mut next = target.last_edit;
         while next != MessageId::ZERO {
@@ -91,6 +88,16 @@ impl Decision<'_> {
             self.put(Write::Changed(item.wiped()));
         }
         Ok(msgid)
+    }
+
+    /// Whether the lists of recalled items have room for one. What somebody else takes back counts as its author's, but their
+    /// share bounds only themselves.
+    fn check_room_for_recall(&self, by: UserId, row: &RecalledRow) -> Result<(), Refusal> {
+        let (committed, pending) = (self.tables.recalled(), self.pending.rows.recalled());
+        let all = committed.entries() + pending.entries() + row.entries();
+        let of_author = committed.entries_of(row.author) + pending.entries_of(row.author) + row.entries();
+        let is_over = all > RECALLED_ENTRIES_MAX || (by == row.author && of_author > RECALLED_ENTRIES_AUTHOR_MAX);
+        if is_over { Err(Refusal::LimitReached) } else { Ok(()) }
     }
 
     fn add_sent(&mut self, group: GroupId, user: UserId, what: Sendable, last_edit: MessageId) -> MessageId {

@@ -4,7 +4,7 @@ use super::*;
 use crate::core::attached::{Attached, Extent};
 use crate::core::command::Storage;
 use crate::core::rows::{RecalledRow, Role};
-use crate::limits::{EDITS_MAX, RECALLED_ENTRIES_MAX};
+use crate::limits::{EDITS_MAX, RECALLED_ENTRIES_AUTHOR_MAX, RECALLED_ENTRIES_MAX};
 
 /// Kinds as they travel; `State` hands them on.
 const KINDS: [u16; 4] = [1, 2, 3, 4];
@@ -316,4 +316,34 @@ fn an_edit_or_recall_again_answers_the_same_and_changes_nothing() {
     let second = world.answer(recall.clone());
     assert_eq!((world.answer(edit), world.answer(recall)), (first, second));
     assert_eq!(world.tables.head(group), m(5));
+}
+
+#[test]
+fn who_has_used_up_their_share_of_recalls_is_in_nobody_s_way_and_admins_recall_what_they_said() {
+    let (mut world, anna, bob, group) = pair();
+    let author = world.user_of(bob);
+    let theirs = [1, 2, 3, 4].map(|_| sent(&world.say(bob, group, "hello")));
+    let hers = sent(&world.say(anna, group, "hello"));
+    let mentions: Vec<UserId> = (10..10 + 98).map(UserId::new).collect();
+    let other = |msgid, most| {
+        let row = RecalledRow { author, mentions: mentions[..most].to_vec() };
+        Write::Recalled(GroupId::new(9), m(msgid), row)
+    };
+    let rows = RECALLED_ENTRIES_AUTHOR_MAX as u64 / 100 - 1;
+    (1..=rows).for_each(|msgid| world.tables.load(other(msgid, 98)));
+    world.tables.load(other(rows + 1, 95));
+    assert_eq!(world.tables.recalled().entries_of(author) + 3, RECALLED_ENTRIES_AUTHOR_MAX);
+    let number = world.next_number(bob);
+    let [first, second] = [(number, theirs[0]), (number + 1, theirs[1])]
+        .map(|(number, msgid)| world.acting(bob, number, group, Act::Recalls(m(msgid)), ""));
+    sent(&world.decide(first).answer);
+    assert_eq!(refused(world.decide(second).answer), Refusal::LimitReached);
+    world.publish();
+    assert_eq!(refused(world.act(bob, group, Act::Recalls(m(theirs[2])), "")), Refusal::LimitReached);
+    sent(&world.act(anna, group, Act::Recalls(m(hers)), ""));
+    sent(&world.act(anna, group, Act::Recalls(m(theirs[3])), ""));
+    // What retention removes makes room.
+    let Write::Recalled(of, gone, row) = other(1, 98) else { unreachable!() };
+    world.tables.apply(&[Write::RecalledGone(of, gone, row)]);
+    sent(&world.act(bob, group, Act::Recalls(m(theirs[2])), ""));
 }
