@@ -79,6 +79,9 @@ pub const RECALLED_LISTS_MAX: usize = GROUPS_MAX + 2 * MEMBERSHIPS_MAX;
 pub const RECALLED_LIST_BYTES: usize = 160;
 /// Invites that are open at once.
 pub const INVITES_MAX: usize = 10_000;
+/// Of them those that a user has for devices of their own: twice as many as they may have devices, and so few that nobody
+/// uses up those of everybody.
+pub const INVITES_USER_MAX: usize = 2 * USER_DEVICES_MAX;
 /// Longest life of an invite, in seconds: 30 days.
 pub const INVITE_LIFETIME_S_MAX: u64 = 30 * 24 * 3600;
 
@@ -203,6 +206,11 @@ pub const PRESENCE_GROUPS_MAX: usize = 256;
 pub const PRESENCE_GRACE_MS: u64 = 3_000;
 /// That somebody types is told this often at most, in ms; what comes in between is dropped.
 pub const TYPING_PAUSE_MS: u64 = 1_000;
+/// How often a user turns a switch in a minute: who is there, or not, is told to as many as who types.
+pub const SWITCHES_A_MINUTE_MAX: u64 = 60;
+/// Read marks of a user that move in a minute, each a row of the log: a client that marks all conversations as read may do so
+/// at once, and again.
+pub const READ_MARKS_A_MINUTE_MAX: u64 = 4 * ACK_ENTRIES_MAX as u64;
 /// Size of the UDP socket buffers, in bytes (measured: six times the fan-out of the default).
 pub const UDP_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 

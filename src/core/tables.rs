@@ -12,8 +12,8 @@ use crate::core::conversations::READ_MARK;
 use crate::core::cursors::Cursors;
 use crate::core::recalled::Recalled;
 use crate::core::rows::{
-    Act, CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, InviteRow, ItemContent, ItemRow, MemberRow, Meta,
-    SendRow, SendWindow, UserRow, Write,
+    Act, CodeHash, CursorRow, DeviceKey, DeviceRow, GroupRow, Handle, InviteFor, InviteRow, ItemContent, ItemRow,
+    MemberRow, Meta, SendRow, SendWindow, UserRow, Write,
 };
 use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
 
@@ -77,6 +77,7 @@ pub struct Tables {
     revoked: usize,
     invites: BTreeMap<CodeHash, InviteRow>,
     expiries: BTreeSet<(u64, CodeHash)>,
+    device_invites: BTreeSet<(UserId, u64, CodeHash)>,
     sends: BTreeMap<(DeviceId, ClientSeq), SendRow>,
     windows: BTreeMap<DeviceId, SendWindow>,
     meta: BTreeMap<Meta, u64>,
@@ -140,6 +141,9 @@ impl Tables {
             Write::Invite(code, row) => {
                 self.drop_invite(*code);
                 self.expiries.insert((row.expires_ms, *code));
+                if let InviteFor::Device { user } = row.opens {
+                    self.device_invites.insert((user, row.expires_ms, *code));
+                }
                 self.invites.insert(*code, row.clone());
             }
             Write::InviteGone(code) => self.drop_invite(*code),
@@ -234,6 +238,9 @@ impl Tables {
     fn drop_invite(&mut self, code: CodeHash) {
         if let Some(before) = self.invites.remove(&code) {
             self.expiries.remove(&(before.expires_ms, code));
+            if let InviteFor::Device { user } = before.opens {
+                self.device_invites.remove(&(user, before.expires_ms, code));
+            }
         }
     }
 }
@@ -428,6 +435,12 @@ impl Tables {
     /// All invites, those that expire first before the others.
     pub fn invites(&self) -> impl Iterator<Item = (CodeHash, &InviteRow)> {
         self.expiries.iter().filter_map(|(_, code)| Some((*code, self.invites.get(code)?)))
+    }
+
+    /// Invites for devices of a user that expire after this time, used ones included.
+    pub fn invites_for_devices_of(&self, user: UserId, now_ms: u64) -> impl Iterator<Item = CodeHash> + '_ {
+        let after = (user, now_ms.saturating_add(1), CodeHash([0; 32]));
+        self.device_invites.range(after..).take_while(move |(of, ..)| *of == user).map(|(_, _, code)| *code)
     }
 
     /// The window of a device's sends.

@@ -8,6 +8,7 @@ use crate::core::command::{Answer, Event, Refusal};
 use crate::core::conversations::READ_MARK;
 use crate::core::rows::{CursorRow, Write};
 use crate::core::state::decision::{Decided, Decision};
+use crate::core::state::rates::{Limited, READ_MARKS};
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
 use crate::proof::{self, Wrong};
 
@@ -68,6 +69,7 @@ impl Decision<'_> {
     }
 
     fn put_mark(&mut self, user: UserId, by: DeviceId, group: GroupId, to: MessageId, version: u64) -> Decided {
+        self.use_up(user, Limited::ReadMarks, 1, READ_MARKS)?;
         let msgid = to.min(self.tables.visible_head(user, group));
         let row = CursorRow { version, ..self.cursor_at(group, user, msgid) };
         self.put(Write::Cursor(group, user, READ_MARK, row));
@@ -104,6 +106,12 @@ impl Decision<'_> {
             let now = now.msgid;
             let to = to.min(self.tables.visible_head(user, group));
             if to > now && !is_late {
+                if device == READ_MARK
+                    && let Err(why) = self.use_up(user, Limited::ReadMarks, 1, READ_MARKS)
+                {
+                    refused.push((group, why));
+                    continue;
+                }
                 self.put(Write::Cursor(group, user, device, self.cursor_at(group, user, to)));
                 risen.push((group, to));
             }

@@ -8,6 +8,7 @@ use crate::core::command::{Actor, Answer, Event, Refusal};
 use crate::core::names::device_name;
 use crate::core::rows::{DeviceRow, Write};
 use crate::core::state::decision::{Decided, Decision};
+use crate::core::state::rates::Limited;
 use crate::ids::{ClientSeq, DeviceId};
 
 impl Decision<'_> {
@@ -18,6 +19,9 @@ impl Decision<'_> {
         }
         let name = device_name(name).ok_or(Refusal::BadName)?.to_owned();
         if row.name != name {
+            if let Some(asker) = self.actor(by)? {
+                self.use_up(asker, Limited::Sends, 1, self.settings.sends)?;
+            }
             self.put(Write::Device(device, DeviceRow { name, ..row }));
         }
         Ok(Answer::Done(None))

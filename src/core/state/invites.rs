@@ -13,7 +13,7 @@ use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
 use crate::core::state::users::user_may_come_in;
 use crate::ids::{DeviceId, GroupId, UserId};
-use crate::limits::{DEVICES_MAX, INVITE_LIFETIME_S_MAX, INVITES_MAX, USER_DEVICES_MAX, USERS_MAX};
+use crate::limits::{DEVICES_MAX, INVITE_LIFETIME_S_MAX, INVITES_MAX, INVITES_USER_MAX, USER_DEVICES_MAX, USERS_MAX};
 
 /// An expired invite is kept so long that whoever comes late is told so and not that it is wrong.
 const EXPIRED_KEPT_MS: u64 = 7 * DAY_MS;
@@ -63,7 +63,7 @@ impl Decision<'_> {
         Ok(self.put_invite(code, InviteFor::User { handle, group }, asker, expires_ms))
     }
 
-    /// Another device: by its user, or by an operator for anybody.
+    /// Another device: by its user, who has a share of all invites, or by an operator for anybody.
     pub(super) fn invite_device(
         &mut self,
         by: Actor,
@@ -79,7 +79,21 @@ impl Decision<'_> {
             return Err(Refusal::LimitReached);
         }
         self.check_room_for_invite(code)?;
+        if asker == Some(user) {
+            self.use_up(user, Limited::Sends, 1, self.settings.sends)?;
+            if self.invites_for_devices_of(user) >= INVITES_USER_MAX {
+                return Err(Refusal::LimitReached);
+            }
+        }
         Ok(self.put_invite(code, InviteFor::Device { user }, asker, expires_ms))
+    }
+
+    /// Invites for devices of a user that have not expired, used ones included; those beyond the bound need no counting.
+    fn invites_for_devices_of(&self, user: UserId) -> usize {
+        let committed = self.tables.invites_for_devices_of(user, self.now_ms);
+        let is_new = |code: &CodeHash| self.tables.invite(*code).is_none();
+        let pending = self.pending.rows.invites_for_devices_of(user, self.now_ms).filter(is_new);
+        committed.chain(pending).filter(|code| !self.pending.is_invite_gone(*code)).take(INVITES_USER_MAX).count()
     }
 
     /// Whether the table has room, or something expired that can go. A code that exists is none to give out.

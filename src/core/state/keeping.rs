@@ -10,6 +10,7 @@ use crate::core::command::{Answer, Refusal, Retain, Trim};
 use crate::core::retention::Retention;
 use crate::core::rows::{Act, DeviceRow, GroupRow, ItemRow, Meta, Write};
 use crate::core::state::decision::{Decided, Decision};
+use crate::core::state::rates::Limited;
 use crate::ids::{DeviceId, GroupId, MessageId};
 use crate::proof::{self, Wrong};
 
@@ -20,6 +21,7 @@ impl Decision<'_> {
         self.may_in(group, Verb::SetRetention, Some(user))?;
         let row = self.group(group).ok_or(Refusal::NoSuchGroup)?.clone();
         if row.retention != policy {
+            self.use_up(user, Limited::Sends, 1, self.settings.sends)?;
             self.put_group(group, GroupRow { retention: policy, ..row });
         }
         Ok(Answer::Done(None))

@@ -8,6 +8,7 @@ use crate::core::authorise::Rights;
 use crate::core::command::Refusal;
 use crate::core::retention::{DAY_MS, Keeping};
 use crate::ids::UserId;
+use crate::limits::{READ_MARKS_A_MINUTE_MAX, SWITCHES_A_MINUTE_MAX};
 
 /// So much in this time, at once or spread over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +26,12 @@ impl Rate {
         Rate { amount, per_ms: 1_000 }
     }
 
+    /// So much in a minute.
+    #[must_use]
+    pub const fn a_minute(amount: u64) -> Rate {
+        Rate { amount, per_ms: 60_000 }
+    }
+
     /// So much in a day.
     #[must_use]
     pub const fn a_day(amount: u64) -> Rate {
@@ -35,7 +42,8 @@ impl Rate {
 /// What an operator may set about members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Sends of a user, refused ones and renames included, resends of stored ones not.
+    /// Sends of a user, refused ones and renames included, resends of stored ones not. Whatever else writes a row and has no
+    /// limit of its own counts as one.
     pub sends: Rate,
     /// Bytes of bodies and extensions of a user.
     pub bytes: Rate,
@@ -76,7 +84,14 @@ pub(super) enum Limited {
     Bytes,
     Groups,
     Additions,
+    Switches,
+    ReadMarks,
 }
+
+/// How often a user turns a switch.
+pub(super) const SWITCHES: Rate = Rate::a_minute(SWITCHES_A_MINUTE_MAX);
+/// How many read marks of a user move.
+pub(super) const READ_MARKS: Rate = Rate::a_minute(READ_MARKS_A_MINUTE_MAX);
 
 /// What users have used up.
 #[derive(Default)]

@@ -26,10 +26,11 @@ impl Decision<'_> {
         if row.role == role {
             return Ok(Answer::Done(None));
         }
+        // Before all members are looked at, which a refusal costs too.
+        self.use_up(asker, Limited::Sends, 1, self.settings.sends)?;
         if row.role == Role::Owner && !self.has_owner_beside(group, user) {
             return Err(Refusal::LastOwner);
         }
-        self.use_up(asker, Limited::Sends, 1, self.settings.sends)?;
         Ok(Answer::Done(Some(self.change_role(group, asker, (user, row), role))))
     }
 

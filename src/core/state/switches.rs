@@ -4,6 +4,7 @@ use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Event, Refusal};
 use crate::core::rows::{Switches, UserRow, Write};
 use crate::core::state::decision::{Decided, Decision};
+use crate::core::state::rates::{Limited, SWITCHES};
 use crate::ids::DeviceId;
 
 impl Decision<'_> {
@@ -17,6 +18,7 @@ impl Decision<'_> {
         let row = self.user(user).ok_or(Refusal::NoSuchUser)?.clone();
         let switches = if on { row.switches.with(switch) } else { row.switches.without(switch) };
         if switches != row.switches {
+            self.use_up(user, Limited::Switches, 1, SWITCHES)?;
             self.put(Write::User(user, UserRow { switches, ..row }));
             self.events.push(Event::Switched(user));
         }

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::core::command::Event;
-use crate::limits::{INVITE_LIFETIME_S_MAX, USER_DEVICES_MAX};
+use crate::core::state::Rate;
+use crate::limits::{
+    INVITE_LIFETIME_S_MAX, INVITES_USER_MAX, READ_MARKS_A_MINUTE_MAX, SWITCHES_A_MINUTE_MAX, USER_DEVICES_MAX,
+};
 
 fn key(world: &mut World) -> DeviceKey {
     DeviceKey(world.number())
@@ -272,4 +275,95 @@ fn a_device_name_that_shows_nothing_or_steers_the_terminal_is_refused_and_frees_
         assert_eq!(refused(world.answer(command)), Refusal::BadName, "{name:?}");
     }
     device_of(world.answer(enrol(code, key, None)));
+}
+
+#[test]
+fn a_user_has_so_many_invites_for_their_devices_and_stands_in_nobody_else_s_way() {
+    let mut world = World::new();
+    let anna = world.user("anna");
+    let bob = world.user("bob");
+    let invite = |world: &mut World, by, user: Option<&str>, seconds: u64| {
+        let (code, expires_ms) = (world.code(), world.now_ms + seconds * 1_000);
+        (code, world.decide(Command::InviteDevice { by, user: user.map(handle), code, expires_ms }).answer)
+    };
+    let is_made = |(_, answer): (CodeHash, Answer)| matches!(answer, Answer::Invited { .. });
+    let bobs = Actor::Device(bob);
+    assert!(is_made(invite(&mut world, bobs, None, 1)));
+    for number in 2..=INVITES_USER_MAX {
+        assert!(is_made(invite(&mut world, bobs, None, 60)));
+        if number % 10 == 0 {
+            world.publish();
+        }
+    }
+    assert_eq!(refused(invite(&mut world, bobs, None, 60).1), Refusal::LimitReached, "within the batch");
+    world.publish();
+    assert_eq!(refused(invite(&mut world, bobs, None, 60).1), Refusal::LimitReached);
+    assert!(is_made(invite(&mut world, Actor::Device(anna), None, 60)));
+    let (code, made) = invite(&mut world, Actor::Operator, Some("bob"), 60);
+    assert!(matches!(made, Answer::Invited { .. }));
+    world.publish();
+    device_of(world.enrol(code, "bob"));
+    // One has expired, and the operator's counts for them.
+    world.now_ms += 1_000;
+    assert_eq!(refused(invite(&mut world, bobs, None, 60).1), Refusal::LimitReached);
+    world.now_ms += 60_000;
+    assert!(is_made(invite(&mut world, bobs, None, 60)));
+    world.publish();
+}
+
+/// Setting what is set costs nothing, nor does what the holder of the operator key does.
+#[test]
+fn what_writes_a_row_has_a_rate_though_it_says_nothing() {
+    let mut world = World::with(Settings { sends: Rate::a_second(1), ..Settings::default() });
+    let anna = world.user("anna");
+    let group = world.group(anna);
+    let slowed = |world: &mut World, command: Command| {
+        world.now_ms += 1_000;
+        let settings = Command::SetRetention { by: anna, group, policy: None };
+        assert_eq!(world.answer(settings), Answer::Done(None), "as it was");
+        matches!(world.say(anna, group, "one"), Answer::Sent { .. })
+            && matches!(world.answer(command), Answer::Refused(Refusal::SlowDown { .. }))
+    };
+    let rename = |by| Command::RenameDevice { by, device: anna, name: "tablet".to_owned() };
+    let policy = Some(crate::core::retention::Retention { count: Some(9), ..Default::default() });
+    assert!(slowed(&mut world, rename(Actor::Device(anna))));
+    assert!(slowed(&mut world, Command::SetRetention { by: anna, group, policy }));
+    let (code, expires_ms) = (world.code(), world.now_ms + DAY_MS);
+    let invite = Command::InviteDevice { by: Actor::Device(anna), user: None, code, expires_ms };
+    assert!(slowed(&mut world, invite));
+    // Refused as the last owner, after all were looked at.
+    let role = crate::core::rows::Role::Member;
+    assert!(slowed(&mut world, Command::SetRole { by: anna, group, handle: handle("anna"), role }));
+    assert_eq!(world.answer(rename(Actor::Operator)), Answer::Done(None));
+}
+
+#[test]
+fn a_user_turns_switches_and_moves_read_marks_so_often_in_a_minute() {
+    let mut world = World::new();
+    let anna = world.user("anna");
+    let [group, other] = [(); 2].map(|()| world.group(anna));
+    world.say_up_to(anna, group, 9);
+    world.say_up_to(anna, other, 9);
+    let switch = |on| Command::SetSwitch { by: anna, switch: 2, on };
+    for turn in 0..SWITCHES_A_MINUTE_MAX {
+        assert_eq!(world.answer(switch(turn % 2 == 0)), Answer::Done(None));
+    }
+    assert!(matches!(refused(world.answer(switch(true))), Refusal::SlowDown { retry_after_ms: 1_000 }));
+    assert_eq!(world.answer(switch(false)), Answer::Done(None), "it is off");
+    world.now_ms += 1_000;
+    assert_eq!(world.answer(switch(true)), Answer::Done(None));
+
+    let unread = |version, msgid| Command::MarkUnread { device: anna, group, msgid: m(msgid), version };
+    for version in 0..READ_MARKS_A_MINUTE_MAX {
+        let answer = world.answer(unread(version, 1 + version % 2));
+        assert!(matches!(answer, Answer::ReadMark { .. }), "{answer:?}");
+    }
+    assert!(matches!(refused(world.answer(unread(READ_MARKS_A_MINUTE_MAX, 1))), Refusal::SlowDown { .. }));
+    let read = Command::MarkRead { device: anna, group, msgid: m(9), version: u64::MAX };
+    assert!(matches!(refused(world.answer(read.clone())), Refusal::SlowDown { .. }));
+    let marks = Command::ReadMarks { device: anna, entries: (2..=9).map(|msgid| (other, m(msgid))).collect() };
+    let Answer::Cursors { refused, .. } = world.run(marks).answer else { panic!("not answered") };
+    assert!(!refused.is_empty() && refused.iter().all(|(_, why)| matches!(why, Refusal::SlowDown { .. })));
+    world.now_ms += 60_000;
+    assert!(matches!(world.answer(read), Answer::ReadMark { .. }));
 }
