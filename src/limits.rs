@@ -87,7 +87,8 @@ pub const INVITE_LIFETIME_S_MAX: u64 = 30 * 24 * 3600;
 
 /// Sends of one device that may be unanswered (W): hides a round trip, bounds what a server must remember of a device.
 pub const SENDS_UNANSWERED_MAX: u64 = 16;
-/// Bytes of unanswered sends of one device; one send is always allowed.
+/// Bytes of unanswered sends of one device; one send is always allowed. A client holds to it; what a server holds of one that
+/// does not is bounded by [`ANSWERS_QUEUED_MAX`].
 pub const SENDS_UNANSWERED_BYTES_MAX: usize = 32 * 1024;
 
 /// Messages that wait in the outbox of a device: days of typing without a network.
