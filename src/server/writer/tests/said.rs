@@ -484,3 +484,36 @@ fn a_batch_that_is_full_of_edits_with_all_the_extensions_there_may_be_fits_a_fra
     assert!(!world.writer.has_failed());
     assert!(edits.into_iter().all(|mut edit| msgid(&edit.try_recv().unwrap()) > 17));
 }
+
+/// Nobody has to ask: a quarter of an hour after the first recall the log is wanted without what is dead.
+#[test]
+fn a_recall_arms_the_timer_after_which_what_it_wiped_leaves_the_log() {
+    let start = clock::monotonic_ms();
+    proof::time::set(start, NOW);
+    let mut world = open(&SimulatedDisk::new());
+    let (device, group) = world.people();
+    let later = |ms| proof::time::set(start + ms, NOW);
+    // What may have been wiped before a start goes first.
+    world.ask(acts(device, 1, group, Act::Says, "first text"));
+    later(limits::WIPE_WAIT_MS);
+    world.commit();
+    assert_eq!(world.writer.due(), None, "nothing is known that must go");
+    world.ask(acts(device, 2, group, Act::Says, "another"));
+    assert_eq!(world.writer.due(), None);
+    later(limits::WIPE_WAIT_MS + 1);
+    let recall = world.attached(acts(device, 3, group, Act::Recalls(FIRST), ""));
+    world.ask(recall);
+    let due = clock::monotonic() + WIPE_WAIT;
+    assert_eq!(world.writer.due(), Some(due));
+    later(2 * limits::WIPE_WAIT_MS);
+    world.commit();
+    assert_eq!(world.writer.due(), Some(due), "a ms too early");
+    later(2 * limits::WIPE_WAIT_MS + 1);
+    world.commit();
+    assert_eq!(world.writer.due(), None);
+    world.apply_all();
+    while world.beside.prepare().unwrap() || world.beside.condense().unwrap() {}
+    let (log, text) = (world.log(), b"first text");
+    assert!(!log.windows(text.len()).any(|it| it == text));
+    proof::time::release();
+}
