@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::core::retention::DAY_MS;
+use crate::limits::RETENTION_CLOCK_MS;
 use crate::server::keeping::look::Look;
 use crate::server::keeping::{Known, goes_on_after};
 use crate::store::engine::Op;
@@ -170,19 +171,20 @@ fn a_group_that_cannot_be_read_keeps_no_other_from_being_trimmed_and_is_doubt() 
 #[test]
 fn mentions_that_come_during_a_look_leave_no_row_behind() {
     let mut story = said(0);
-    let bob_is_mentioned = |story: &mut Story| {
-        for _ in 0..4 {
+    let bob_is_mentioned = |story: &mut Story, times: usize| {
+        for _ in 0..times {
             story.happens(Happens::Said { who: 0, mentions: 0b010 });
         }
     };
-    bob_is_mentioned(&mut story);
+    bob_is_mentioned(&mut story, 4);
     story.happens(Happens::Keeps(2));
     while story.first_kept() == 1 {
         story.keep(1);
     }
     let at_once = AtOnce { rows: 100, bytes: 1 << 20 };
     let look = Look::of(&story.world.view.read(), story.group, KEEPING, (NOW, at_once));
-    bob_is_mentioned(&mut story);
+    // So many that halving looks for one that the look does not have.
+    bob_is_mentioned(&mut story, 12);
     let trim = look.trim(&mut Known::default(), &story.world.view).unwrap().unwrap();
     let numbers: Vec<u64> = trim.mentions.iter().map(|(_, number, _)| *number).collect();
     assert_eq!(numbers, [2, 1]);
@@ -216,10 +218,13 @@ fn where_the_clock_is_set_back_while_the_server_runs_ages_begin_where_it_stood()
     let (group, began) = (story.group, crate::clock::monotonic());
     story.keeps(policy);
     let mut keeper = Keeper::new(&story.world.view, KEEPING, NOW, began);
-    let later = NOW + 3_600_000 / 2;
-    for (now_ms, since) in [(NOW, Duration::ZERO), (later, hour / 2), (5_000, hour / 2)] {
-        round(&mut story, &mut keeper, now_ms, began + since);
+    // All goes, with which the clock is noted; for a while after that it is not.
+    let (gone, later) = (NOW + 60_000, NOW + 60_000 + RETENTION_CLOCK_MS - 1);
+    for now_ms in [gone, later] {
+        round(&mut story, &mut keeper, now_ms, began + Duration::from_millis(now_ms - NOW));
     }
+    assert_eq!(story.world.view.read().tables.meta(Meta::RetentionClock), gone);
+    round(&mut story, &mut keeper, 5_000, began + Duration::from_millis(later - NOW));
     assert_eq!(story.world.view.read().tables.meta(Meta::RetentionClock), later);
     let first = story.first_kept();
     says_at(&mut story, group, 6_000);
