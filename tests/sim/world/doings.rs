@@ -165,14 +165,15 @@ impl World {
         }
         let group = *self.chance.one(kind, &self.groups);
         let most = self.chance.scaled(kind, 1, 60);
-        let all = Retention::ALL;
-        let policy = match self.chance.below(kind, 5) {
-            0 => Some(Retention { count: Some(most), ..all }),
-            1 => Some(Retention { bytes: Some(most * 300), ..all }),
-            2 => Some(Retention { age_ms: Some(most * 300), ..all }),
-            3 => Some(Retention { acked_ms: Some(most * 100), ..all }),
-            _ => None,
+        let parts = self.chance.below(kind, 16);
+        let part = |bit: u32, amount: u64| (parts >> bit & 1 == 1).then_some(amount);
+        let policy = Retention {
+            count: part(0, most),
+            bytes: part(1, most * 300),
+            age_ms: part(2, most * 300),
+            acked_ms: part(3, most * 100),
         };
+        let policy = Some(policy).filter(|policy| !policy.keeps_all());
         self.tell(format_args!("{group} is to keep {policy:?}"));
         let by = self.clients[0].device;
         self.server.ask(Command::SetRetention { by, group, policy });
