@@ -7,9 +7,10 @@ use serde::Serialize;
 
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::{invite, visible, when};
-use crate::client::{Client, Device};
+use crate::cli::{invite, trouble, visible, when};
+use crate::client::{Client, Device, RequestError};
 use crate::ids::DeviceId;
+use crate::wire::code::Code;
 
 /// What can be done to devices.
 #[derive(Debug, Clone, Subcommand)]
@@ -87,27 +88,49 @@ struct DoneJson {
 /// # Errors
 /// Where the server refuses or is out of reach.
 pub async fn run(context: &Context, command: &DevicesCommand) -> Result<Exit, CliError> {
+    if let DevicesCommand::List(ForArgs { whose }) | DevicesCommand::Add(AddArgs { whose, .. }) = command
+        && whose.is_none()
+        && context.common.operator
+    {
+        return Err(
+            CliError::failed("the operator key is nobody, and has no devices").advise("say whose: --for HANDLE")
+        );
+    }
     let client = context.anyone().await?;
     match command {
         DevicesCommand::List(args) => list(context, &client, args.whose.as_deref()).await,
         DevicesCommand::Add(args) => {
-            let link = client.add_device(args.whose.as_deref(), args.expires).await?;
+            let link = client.add_device(args.whose.as_deref(), args.expires).await.map_err(of_others)?;
             invite::print(context, &link, args.whose.as_deref())
         }
         DevicesCommand::Rename { device, name } => {
             client.rename_device(*device, name).await?;
-            tell(context, *device, &format!("{device} is called \"{}\" now", visible::name(name)))
+            tell(context, *device, &format!("{device} is called \"{}\" now", visible::name(name.trim())))
         }
         DevicesCommand::Revoke { device } => {
-            client.revoke_device(*device).await?;
+            match client.revoke_device(*device).await {
+                // The connection ends by it, before there is an answer.
+                Err(RequestError::ShutOut(_)) if this(context)? == Some(*device) => {}
+                revoked => revoked?,
+            }
             tell(context, *device, &format!("{device} is shut out"))
         }
     }
 }
 
+/// The device of this profile; none with the operator key.
+fn this(context: &Context) -> Result<Option<DeviceId>, CliError> {
+    if context.common.operator { Ok(None) } else { Ok(Some(context.profile()?.account()?.device)) }
+}
+
+/// Of one's own everything is allowed.
+fn of_others(error: RequestError) -> CliError {
+    trouble::advised(error, &[(Code::NotAllowed, trouble::OPERATORS_ALONE)])
+}
+
 async fn list(context: &Context, client: &Client, whose: Option<&str>) -> Result<Exit, CliError> {
-    let this = if context.common.operator { None } else { Some(context.profile()?.account()?.device) };
-    for device in client.devices(whose).await? {
+    let this = this(context)?;
+    for device in client.devices(whose).await.map_err(of_others)? {
         let this = this == Some(device.device);
         let json = DeviceJson {
             device: device.device.to_string(),

@@ -7,13 +7,16 @@ use serde::Serialize;
 
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::visible;
-use crate::cli::when;
+use crate::cli::{trouble, visible, when};
 use crate::client::Invite;
 use crate::clock;
+use crate::wire::code::Code;
 
 /// Examples, after the options.
 pub const HELP: &str = "\
+For operators: the first user is one, and who has the server's keys (--operator). Who is on the server already is brought \
+into a group by `gaggle group add`.
+
 It prints the link, in quotes, ready to be pasted behind `gaggle join`. Send it by a road you trust: whoever uses it \
 first is that user. Another device of somebody who has joined is `gaggle devices add`.
 
@@ -53,7 +56,17 @@ pub async fn run(context: &Context, args: &InviteArgs) -> Result<Exit, CliError>
             (client, Some(group))
         }
     };
-    let invite = client.invite(&args.handle, group, args.expires).await?;
+    let only_operators = if group.is_some() {
+        "operators alone invite (gaggle users shows them), into a group only where they are its owner or admin; to bring in \
+         who is on the server: gaggle group add"
+    } else {
+        trouble::OPERATORS_ALONE
+    };
+    let taken = "choose another; for another device of the same person there is gaggle devices add; the handle of a \
+                 deleted user can be freed: gaggle user free-handle";
+    let advice = [(Code::NotAllowed, only_operators), (Code::HandleTaken, taken)];
+    let invite = client.invite(&args.handle, group, args.expires).await;
+    let invite = invite.map_err(|error| trouble::advised(error, &advice))?;
     print(context, &invite, Some(&args.handle))
 }
 

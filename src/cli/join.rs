@@ -83,7 +83,7 @@ fn explain(profile: &Profile, error: EnrolError) -> CliError {
     let error = CliError::from(error);
     if bad_name {
         return error.advise(
-            "--as takes 1 to 32 of a-z, 0-9, '.', '_', '-', the first a letter or digit; --device needs a visible character",
+            "--as takes 1 to 32 of a-z, 0-9, '.', '_', '-', the first a letter or digit; --device needs a visible character, and has 64 bytes at most",
         );
     }
     if broke_off {

@@ -6,7 +6,7 @@
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::visible;
 use crate::client::{
-    Client, ConnectError, EnrolError, Failure, ListenError, OutboxError, ProfileError, Refusal, RequestError,
+    Client, ConnectError, EnrolError, Failure, ListenError, OutboxError, ProfileError, Refusal, RequestError, TooLong,
 };
 use crate::wire::code::Code;
 
@@ -34,6 +34,25 @@ pub fn refusal(refusal: &Refusal) -> CliError {
             );
             CliError::new(exit, words).advise("a newer gaggle may know it; `gaggle status` says what the server runs")
         }
+    }
+}
+
+/// What a server that refuses with this code would be told of; for what is known without asking it.
+#[must_use]
+pub fn refused_with(code: Code) -> CliError {
+    CliError::refused(words(code)).advise(advice(code))
+}
+
+/// Who may do what takes the rights of an operator.
+pub const OPERATORS_ALONE: &str = "operators alone may: gaggle users shows who they are";
+
+/// A failure whose advice depends on what was asked: for refusals with one of these codes there is another.
+#[must_use]
+pub fn advised(error: RequestError, advice: &[(Code, &str)]) -> CliError {
+    let RequestError::Refused(refusal) = &error else { return error.into() };
+    match advice.iter().find(|(code, _)| refusal.is(*code)) {
+        Some((_, advice)) => CliError::from(error).advise(*advice),
+        None => error.into(),
     }
 }
 
@@ -80,7 +99,7 @@ const fn words(code: Code) -> &'static str {
         Code::HandleTaken => "this handle is taken",
         Code::BadName => "this is not a name that can be given",
         Code::AlreadyMember => "they are in the group already",
-        Code::NotMember => "they are not in the group",
+        Code::NotMember => "you are not in this group any more",
         Code::TooManyRejoins => "they have come and gone too often to be let in again",
         Code::LimitReached => "a limit of the server is reached",
         Code::BadInvite => {
@@ -140,10 +159,10 @@ const fn advice(code: Code) -> &'static str {
         Code::NoSuchDevice => "gaggle devices list shows yours",
         Code::HandleTaken => "choose another; for another device of the same person there is gaggle devices add",
         Code::BadName => {
-            "handles are 1 to 32 of a-z, 0-9, '.', '_', '-'; groups and devices need a visible character, and no look of an id (g7); display names also have nothing invisible in them"
+            "handles are 1 to 32 of a-z, 0-9, '.', '_', '-'; names of groups (at most 128 bytes) and devices (64) need a visible character, and no look of an id (g7); display names (128) also have nothing invisible in them"
         }
         Code::AlreadyMember => "",
-        Code::NotMember => "gaggle group members GROUP shows who is",
+        Code::NotMember => "gaggle group list shows yours",
         Code::TooManyRejoins => "make a new group",
         Code::LimitReached => "tell whoever runs it",
         Code::BadInvite => {
@@ -220,7 +239,14 @@ impl From<EnrolError> for CliError {
             EnrolError::Profile(error) => error.into(),
             EnrolError::Connect(error) => error.into(),
             EnrolError::Refused(reason) => refusal(&reason),
+            EnrolError::TooLong(error) => error.into(),
         }
+    }
+}
+
+impl From<TooLong> for CliError {
+    fn from(error: TooLong) -> CliError {
+        CliError::refused(error.to_string()).advise("shorten it; letters outside of English take several bytes")
     }
 }
 
@@ -229,7 +255,11 @@ impl From<RequestError> for CliError {
         let exit = Exit::from(error.failure());
         match error {
             RequestError::Refused(reason) => refusal(&reason),
+            RequestError::ShutOut(reason) => {
+                refusal(&reason).advise_also("what was asked may have been done before that")
+            }
             RequestError::Connect(error) => error.into(),
+            RequestError::TooLong(error) => error.into(),
             RequestError::NoAnswer { .. } | RequestError::Protocol(_) => {
                 CliError::new(exit, visible::name(&error.to_string())).advise("look before you do it again")
             }
@@ -281,6 +311,38 @@ mod tests {
             let expected = if code.class() == Class::Permanent { Exit::Refused } else { Exit::TryAgain };
             assert_eq!(error.exit(), expected, "{code}");
         }
+    }
+
+    fn told(code: Code) -> RequestError {
+        RequestError::Refused(Refusal {
+            number: code.number(),
+            class: code.class(),
+            retry_after_ms: 0,
+            detail: String::new(),
+        })
+    }
+
+    #[test]
+    fn what_can_be_done_depends_on_what_was_asked() {
+        let about = [(Code::NotAllowed, OPERATORS_ALONE), (Code::HandleTaken, "free it")];
+        for (code, advice) in [
+            (Code::NotAllowed, OPERATORS_ALONE),
+            (Code::HandleTaken, "free it"),
+            (Code::NotMember, "gaggle group list shows yours"),
+        ] {
+            let CliError::Said { words, advice: said, exit } = advised(told(code), &about) else { panic!("{code}") };
+            assert_eq!((said.as_str(), exit), (advice, Exit::Refused), "{words}");
+            assert_eq!(words, refused_with(code).to_string());
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_refused_with_its_limit() {
+        let error = CliError::from(RequestError::from(TooLong { what: "the topic", bytes: 600, max: 512 }));
+        assert_eq!(
+            (error.to_string().as_str(), error.exit()),
+            ("the topic has 600 bytes, 512 are allowed", Exit::Refused)
+        );
     }
 
     #[test]

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::visible;
-use crate::client::Who;
+use crate::cli::{trouble, visible};
+use crate::client::{RequestError, Who};
+use crate::wire::code::Code;
 
 /// What can be done to users.
 #[derive(Debug, Clone, Subcommand)]
@@ -69,7 +70,8 @@ Operators only.
 Operators only. They are shut out at once, leave all their groups and lose all their devices. What they wrote stays, \
 under their handle with \"(deleted)\" behind it. A group whose last owner they were gets another. The handle is \
 reserved: nobody can have it until it is freed. There is no way back; to keep somebody out for a while there is \
-`gaggle user deactivate`.
+`gaggle user deactivate`. Who deletes themselves and is in more than 256 groups stays in the rest until another \
+operator asks for the same.
 
   gaggle user delete bob")]
     Delete {
@@ -135,25 +137,38 @@ pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliEr
             return told(context, client.receipts_told_to().await?);
         }
         UserCommand::Deactivate { handle } => {
-            context.anyone().await?.deactivate_user(handle).await?;
+            context.anyone().await?.deactivate_user(handle).await.map_err(refused)?;
             (handle, "is shut out; gaggle user reactivate lets them in again")
         }
         UserCommand::Reactivate { handle } => {
-            context.anyone().await?.reactivate_user(handle).await?;
+            context.anyone().await?.reactivate_user(handle).await.map_err(refused)?;
             (handle, "may come in again")
         }
         UserCommand::Delete { handle } => {
-            context.anyone().await?.delete_user(handle).await?;
+            context.anyone().await?.delete_user(handle).await.map_err(refused)?;
             (handle, "is deleted; the handle is reserved until gaggle user free-handle")
         }
         UserCommand::FreeHandle { handle } => {
-            context.anyone().await?.free_handle(handle).await?;
+            context.anyone().await?.free_handle(handle).await.map_err(not_freed)?;
             (handle, "is free: gaggle invite makes a link for somebody new")
         }
     };
     context.output.record("", &DoneJson { handle })?;
     context.output.words(&format!("{} {words}", visible::name(handle)));
     Ok(Exit::Done)
+}
+
+fn refused(error: RequestError) -> CliError {
+    trouble::advised(error, &[(Code::NotAllowed, trouble::OPERATORS_ALONE)])
+}
+
+/// Only what a deleted user leaves behind can be freed.
+fn not_freed(error: RequestError) -> CliError {
+    let deleted = "gaggle users --all shows the deleted users, and whose handles are free already";
+    let taken = "it is somebody's who is not deleted; it can be freed after gaggle user delete";
+    let advice =
+        [(Code::NotAllowed, trouble::OPERATORS_ALONE), (Code::NoSuchUser, deleted), (Code::HandleTaken, taken)];
+    trouble::advised(error, &advice)
 }
 
 impl From<WhoArg> for Who {

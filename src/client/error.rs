@@ -235,6 +235,18 @@ impl ConnectError {
     }
 }
 
+/// A name that no server takes: it was not asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} has {bytes} bytes, {max} are allowed")]
+pub struct TooLong {
+    /// What the name is of.
+    pub what: &'static str,
+    /// What it has.
+    pub bytes: usize,
+    /// What is allowed.
+    pub max: usize,
+}
+
 /// Why an invite made no device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnrolError {
@@ -250,6 +262,9 @@ pub enum EnrolError {
     /// The server refused the invite.
     #[error("{0}")]
     Refused(Refusal),
+    /// The device's name, or the handle, is longer than any.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
 }
 
 impl EnrolError {
@@ -261,6 +276,7 @@ impl EnrolError {
             EnrolError::Profile(error) => error.failure(),
             EnrolError::Connect(error) => error.failure(),
             EnrolError::Refused(refusal) => refusal.failure(),
+            EnrolError::TooLong(_) => Failure::Refused,
         }
     }
 }
@@ -280,6 +296,12 @@ pub enum RequestError {
         /// How it ended.
         cause: String,
     },
+    /// The device or the user who asked was shut out before the answer came, perhaps by what was asked.
+    #[error("{0}")]
+    ShutOut(Refusal),
+    /// A name in it is longer than any; nothing was asked.
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
     /// The server's answer makes no sense.
     #[error("the server's answer makes no sense: {0}")]
     Protocol(String),
@@ -290,8 +312,9 @@ impl RequestError {
     #[must_use]
     pub const fn failure(&self) -> Failure {
         match self {
-            RequestError::Refused(refusal) => refusal.failure(),
+            RequestError::Refused(refusal) | RequestError::ShutOut(refusal) => refusal.failure(),
             RequestError::Connect(error) => error.failure(),
+            RequestError::TooLong(_) => Failure::Refused,
             RequestError::NoAnswer { .. } => Failure::Temporary,
             RequestError::Protocol(_) => Failure::Broken,
         }

@@ -4,6 +4,7 @@
 
 use crate::client::error::RequestError;
 use crate::client::handle::Client;
+use crate::client::names;
 use crate::client::requests::{Effect, none};
 use crate::client::types::{History, Role};
 use crate::ids::{GroupId, MessageId};
@@ -15,7 +16,8 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn create_group(&self, name: &str, history: History) -> Result<GroupId, RequestError> {
-        let question = frame::CreateGroup { name: name.to_owned(), policy: history.number(), extensions: none() };
+        let question =
+            frame::CreateGroup { name: names::group_name(name)?, policy: history.number(), extensions: none() };
         self.call::<_, frame::GroupCreated>(Effect::Changes, &question).await.map(|created| created.gid)
     }
 
@@ -24,7 +26,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn direct(&self, handle: &str) -> Result<GroupId, RequestError> {
-        let question = frame::OpenDirect { handle: handle.to_owned(), extensions: none() };
+        let question = frame::OpenDirect { handle: names::handle(handle)?, extensions: none() };
         self.call::<_, frame::GroupCreated>(Effect::Reads, &question).await.map(|opened| opened.gid)
     }
 
@@ -33,7 +35,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn add_member(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::AddMember { gid: group, handle: handle.to_owned(), extensions: none() }).await
+        self.change(&frame::AddMember { gid: group, handle: names::handle(handle)?, extensions: none() }).await
     }
 
     /// Removes a member. Returns the item that says so.
@@ -41,7 +43,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn remove_member(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::RemoveMember { gid: group, handle: handle.to_owned(), extensions: none() }).await
+        self.change(&frame::RemoveMember { gid: group, handle: names::handle(handle)?, extensions: none() }).await
     }
 
     /// Leaves a group. Returns the item that says so.
@@ -57,7 +59,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn rename_group(&self, group: GroupId, name: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::RenameGroup { gid: group, name: name.to_owned(), extensions: none() }).await
+        self.change(&frame::RenameGroup { gid: group, name: names::group_name(name)?, extensions: none() }).await
     }
 
     /// Gives a member a role, or oneself a lower one. Returns the item that says so; zero where nothing changed.
@@ -65,7 +67,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn set_role(&self, group: GroupId, handle: &str, role: Role) -> Result<MessageId, RequestError> {
-        let (handle, role) = (handle.to_owned(), role.number());
+        let (handle, role) = (names::handle(handle)?, role.number());
         self.change(&frame::SetRole { gid: group, handle, role, extensions: none() }).await
     }
 
@@ -74,7 +76,8 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn mute(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::SetMuted { gid: group, handle: handle.to_owned(), muted: true, extensions: none() }).await
+        self.change(&frame::SetMuted { gid: group, handle: names::handle(handle)?, muted: true, extensions: none() })
+            .await
     }
 
     /// Lets a muted member speak again. Returns the item that says so; zero where nothing changed.
@@ -82,7 +85,8 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn unmute(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::SetMuted { gid: group, handle: handle.to_owned(), muted: false, extensions: none() }).await
+        self.change(&frame::SetMuted { gid: group, handle: names::handle(handle)?, muted: false, extensions: none() })
+            .await
     }
 
     /// Removes a member whom nobody can add again, or keeps a former one out. Returns the item that says so; zero where
@@ -91,7 +95,8 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn ban(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::SetBanned { gid: group, handle: handle.to_owned(), banned: true, extensions: none() }).await
+        self.change(&frame::SetBanned { gid: group, handle: names::handle(handle)?, banned: true, extensions: none() })
+            .await
     }
 
     /// Lets a banned user be added again. Returns the item that says so; zero where nothing changed.
@@ -99,7 +104,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn unban(&self, group: GroupId, handle: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::SetBanned { gid: group, handle: handle.to_owned(), banned: false, extensions: none() })
+        self.change(&frame::SetBanned { gid: group, handle: names::handle(handle)?, banned: false, extensions: none() })
             .await
     }
 
@@ -108,7 +113,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn set_topic(&self, group: GroupId, topic: &str) -> Result<MessageId, RequestError> {
-        self.change(&frame::SetTopic { gid: group, topic: topic.to_owned(), extensions: none() }).await
+        self.change(&frame::SetTopic { gid: group, topic: names::group_topic(topic)?, extensions: none() }).await
     }
 
     /// Says what those see who join next. Returns the item that says so; zero where nothing changed.

@@ -23,7 +23,7 @@ use crate::client::receiving::{Begin, Receiving};
 use crate::client::say::Say;
 use crate::client::sending::{Queue, Sending};
 use crate::client::types::{Account, OutboxEntry, Outcome, Position, Session};
-use crate::client::{chance, connect};
+use crate::client::{chance, connect, names};
 use crate::clock;
 use crate::ids::{ClientSeq, GroupId, Tag, UserId};
 use crate::limits::BODY_BYTES_MAX;
@@ -87,6 +87,8 @@ impl Client {
     ) -> Result<Account, EnrolError> {
         let link: Link =
             link.parse().map_err(|error: crate::wire::link::LinkError| EnrolError::BadLink(error.to_string()))?;
+        let device_name = names::device_name(device_name)?;
+        let handle = handle.map(names::handle).transpose()?;
         let begin = profile.clone();
         let (link, begun) = on_disk(move || begin.begin(&link).map(|begun| (link, begun))).await?;
         let (key, _lock) = match begun {
@@ -94,7 +96,13 @@ impl Client {
             Begun::Now(key, lock) => (key, lock),
         };
         let server = connect::Server { address: link.address, pins: vec![link.pin.0] };
-        let answer = enrol(&server, &key, &Wish { code: link.code, handle, device_name }, options).await;
+        let answer = enrol(
+            &server,
+            &key,
+            &Wish { code: link.code, handle: handle.as_deref(), device_name: &device_name },
+            options,
+        )
+        .await;
         let finish = profile.clone();
         match answer {
             Ok(made) => Ok(on_disk(move || finish.finish(made.device, made.user, &made.handle, made.epoch)).await?),

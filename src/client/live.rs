@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::client::connect::{ended, given_up};
-use crate::client::error::ConnectError;
+use crate::client::error::{ConnectError, Refusal};
 use crate::client::net::{NetEvent, list_event, page_event};
 use crate::client::stream::{FrameStream, StreamError, ask};
 use crate::client::types::Session;
@@ -74,6 +74,8 @@ pub(super) enum AskError {
     NotAsked(ConnectError),
     /// It was asked, and the connection broke.
     Lost(String),
+    /// It was asked, and the server ended the connection because the device or its user is out.
+    ShutOut(Refusal),
     /// What was asked or answered makes no sense.
     Wire(WireError),
 }
@@ -122,9 +124,23 @@ impl Live {
         }
         tokio::select! {
             biased;
-            answer = answered => answer.map_err(|_| AskError::Lost(self.ending().to_string())),
-            _ = self.connection.closed() => Err(AskError::Lost(self.ending().to_string())),
+            answer = answered => answer.map_err(|_| self.lost()),
+            _ = self.connection.closed() => Err(self.lost()),
         }
+    }
+
+    /// Why what was asked has no answer.
+    fn lost(&self) -> AskError {
+        let shuts_out = |refusal: &Refusal| {
+            [Code::DeviceRevoked, Code::Deactivated, Code::UserDeleted].iter().any(|code| refusal.is(*code))
+        };
+        let ending = self.ending();
+        if let ConnectError::Refused(refusal) = &ending
+            && shuts_out(refusal)
+        {
+            return AskError::ShutOut(refusal.clone());
+        }
+        AskError::Lost(ending.to_string())
     }
 
     /// Asks on a stream of its own; the answer is one frame.
@@ -165,9 +181,12 @@ impl Live {
         self.connection.close_reason().map_or(ConnectError::Closed, |reason| ended(&self.address, &reason))
     }
 
-    /// Says goodbye, and waits a moment for it to leave.
+    /// Says goodbye, and waits a moment for it to leave. Of a connection that has ended the reason stays the one it has:
+    /// who waits for an answer is told that.
     pub(super) async fn close(&self) {
-        self.connection.close(VarInt::from_u32(u32::from(Code::Goodbye.number())), b"");
+        if self.connection.close_reason().is_none() {
+            self.connection.close(VarInt::from_u32(u32::from(Code::Goodbye.number())), b"");
+        }
         // Who does not hear it finds out by the idle time-out.
         drop(tokio::time::timeout(GOODBYE, self.endpoint.wait_idle()).await);
     }

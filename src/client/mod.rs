@@ -113,6 +113,7 @@ mod hello;
 mod inbox_file;
 mod journal;
 mod live;
+mod names;
 mod net;
 mod options;
 mod outbox_file;
@@ -133,7 +134,9 @@ mod types;
 mod waiters;
 
 pub use conversation::{Conversation, Message, Standing};
-pub use error::{ConnectError, EnrolError, Failure, ListenError, OutboxError, ProfileError, Refusal, RequestError};
+pub use error::{
+    ConnectError, EnrolError, Failure, ListenError, OutboxError, ProfileError, Refusal, RequestError, TooLong,
+};
 pub use event::{Event, Received, Subscription};
 pub use handle::{Client, Listener};
 pub use options::ClientOptions;

@@ -2,12 +2,13 @@
 
 use crate::client::error::RequestError;
 use crate::client::handle::Client;
+use crate::client::names;
 use crate::client::requests::{Effect, none};
 use crate::client::types::{User, byte};
 use crate::core::people::Switches;
 use crate::ids::{GroupId, UserId};
 use crate::limits::LIST_ROWS_MAX;
-use crate::wire::frame::{self, user_info};
+use crate::wire::frame::{self, Frame, user_info};
 
 /// Who does something with a user, or is told something of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -36,7 +37,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn set_name(&self, name: &str) -> Result<(), RequestError> {
-        let question = frame::SetName { name: name.to_owned(), extensions: none() };
+        let question = frame::SetName { name: names::display_name(name)?, extensions: none() };
         self.call::<_, frame::Done>(Effect::Reads, &question).await.map(|_| ())
     }
 
@@ -147,8 +148,17 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn deactivate_user(&self, handle: &str) -> Result<(), RequestError> {
-        let question = frame::DeactivateUser { handle: handle.to_owned(), extensions: none() };
-        self.call::<_, frame::Done>(Effect::Changes, &question).await.map(|_| ())
+        let question = frame::DeactivateUser { handle: names::handle(handle)?, extensions: none() };
+        self.shut_out::<_, frame::Done>(handle, &question).await.map(|_| ())
+    }
+
+    /// Asks for what shuts a user out. Who does that to themselves hears no answer: the connection ends by it.
+    async fn shut_out<Q: Frame, A: Frame>(&self, handle: &str, question: &Q) -> Result<Option<A>, RequestError> {
+        let own = self.connected().await?.handle;
+        match self.call(Effect::Changes, question).await {
+            Err(RequestError::ShutOut(_)) if own.eq_ignore_ascii_case(handle) => Ok(None),
+            answer => answer.map(Some),
+        }
     }
 
     /// Lets a user in again, who finds everything as it was. Operators only.
@@ -156,19 +166,21 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn reactivate_user(&self, handle: &str) -> Result<(), RequestError> {
-        let question = frame::ReactivateUser { handle: handle.to_owned(), extensions: none() };
+        let question = frame::ReactivateUser { handle: names::handle(handle)?, extensions: none() };
         self.call::<_, frame::Done>(Effect::Changes, &question).await.map(|_| ())
     }
 
     /// Deletes a user for ever: shut out at once, then gone from all groups. The handle stays reserved, see
-    /// [`Client::free_handle`]. Where this fails half way the user stays shut out, and asking again goes on. Operators
-    /// only.
+    /// [`Client::free_handle`]. Where this fails half way the user stays shut out, and asking again goes on; who deletes
+    /// themselves and is in hundreds of groups is shut out by the first step, and another operator has to go on.
+    /// Operators only.
     ///
     /// # Errors
     /// See [`RequestError`].
     pub async fn delete_user(&self, handle: &str) -> Result<(), RequestError> {
-        let question = frame::DeleteUser { handle: handle.to_owned(), extensions: none() };
-        while self.call::<_, frame::Deleting>(Effect::Changes, &question).await?.left > 0 {}
+        let question = frame::DeleteUser { handle: names::handle(handle)?, extensions: none() };
+        let goes_on = |step: Option<frame::Deleting>| step.is_some_and(|step| step.left > 0);
+        while goes_on(self.shut_out(handle, &question).await?) {}
         Ok(())
     }
 
@@ -177,7 +189,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn free_handle(&self, handle: &str) -> Result<(), RequestError> {
-        let question = frame::FreeHandle { handle: handle.to_owned(), extensions: none() };
+        let question = frame::FreeHandle { handle: names::handle(handle)?, extensions: none() };
         self.call::<_, frame::Done>(Effect::Changes, &question).await.map(|_| ())
     }
 }

@@ -21,6 +21,7 @@ use crate::client::error::{ProfileError, RequestError};
 use crate::client::files::Files;
 use crate::client::handle::{Client, on_disk};
 use crate::client::live::AskError;
+use crate::client::names;
 use crate::client::options::ClientOptions;
 use crate::client::receiving::read_item;
 use crate::client::stream::{StreamError, ask, refusal};
@@ -95,7 +96,8 @@ impl Client {
         loop {
             let live = self.live(deadline).await?;
             match read(timeout_at(deadline, live.ask(question)).await) {
-                Err(RequestError::NoAnswer { .. }) if effect == Effect::Reads && in_time(deadline) => {}
+                Err(RequestError::NoAnswer { .. } | RequestError::ShutOut(_))
+                    if effect == Effect::Reads && in_time(deadline) => {}
                 done => return done?,
             }
         }
@@ -260,10 +262,11 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn devices(&self, handle: Option<&str>) -> Result<Vec<Device>, RequestError> {
+        let handle = handle.map(names::handle).transpose()?;
         let mut all: Vec<Device> = Vec::new();
         let mut after = DeviceId::ZERO;
         loop {
-            let question = frame::ListDevices { handle: handle.map(str::to_owned), after, extensions: none() };
+            let question = frame::ListDevices { handle: handle.clone(), after, extensions: none() };
             let frame::DeviceList { rows, more, extensions: _ } = self.look(&question).await?;
             all.extend(rows.0.into_iter().map(|row| Device {
                 device: row.device,
@@ -286,7 +289,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn add_device(&self, handle: Option<&str>, good_for: Duration) -> Result<Invite, RequestError> {
-        let handle = handle.map(str::to_owned);
+        let handle = handle.map(names::handle).transpose()?;
         let question = frame::AddDevice { handle, expires_s: good_for.as_secs(), extensions: none() };
         invite(self.call(Effect::Changes, &question).await?)
     }
@@ -296,7 +299,7 @@ impl Client {
     /// # Errors
     /// See [`RequestError`].
     pub async fn rename_device(&self, device: DeviceId, name: &str) -> Result<(), RequestError> {
-        let question = frame::RenameDevice { device, name: name.to_owned(), extensions: none() };
+        let question = frame::RenameDevice { device, name: names::device_name(name)?, extensions: none() };
         self.call::<_, frame::Done>(Effect::Reads, &question).await.map(|_| ())
     }
 
@@ -320,7 +323,7 @@ impl Client {
         good_for: Duration,
     ) -> Result<Invite, RequestError> {
         let expires_s = good_for.as_secs();
-        let question = frame::MakeInvite { handle: handle.to_owned(), gid: group, expires_s, extensions: none() };
+        let question = frame::MakeInvite { handle: names::handle(handle)?, gid: group, expires_s, extensions: none() };
         invite(self.call(Effect::Changes, &question).await?)
     }
 
@@ -374,6 +377,7 @@ fn read<A: Frame>(asked: Asked) -> Result<Result<A, RequestError>, RequestError>
         Ok(frame) => frame,
         Err(AskError::NotAsked(error)) => return Ok(Err(error.into())),
         Err(AskError::Lost(cause)) => return Err(RequestError::NoAnswer { cause }),
+        Err(AskError::ShutOut(refusal)) => return Err(RequestError::ShutOut(refusal)),
         Err(AskError::Wire(error)) => return Ok(Err(protocol(&error))),
     };
     Ok(match refusal(&frame) {
