@@ -4,6 +4,7 @@
 //! list that the last command of this profile has left ([`crate::cli::known`]).
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::env;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,11 +13,12 @@ use crate::cli::args::Common;
 use crate::cli::exit::CliError;
 use crate::cli::known::Known;
 use crate::cli::output::Output;
+use crate::cli::queued::Queued;
 use crate::cli::visible;
 use crate::client::{Client, ClientOptions, Group, Profile, RequestError, Role};
 use crate::disk::SharedDisk;
 use crate::disk::real::RealDisk;
-use crate::ids::GroupId;
+use crate::ids::{GroupId, UserId};
 
 const FOLDER: &str = "gaggle";
 
@@ -28,13 +30,15 @@ pub struct Context {
     /// How to print.
     pub output: Output,
     clients: RefCell<Vec<Client>>,
+    queued: RefCell<Vec<Queued>>,
 }
 
 impl Context {
     /// What every command gets.
     #[must_use]
     pub fn new(common: Common) -> Context {
-        Context { output: Output::new(common.json, common.quiet), common, clients: RefCell::default() }
+        let output = Output::new(common.json, common.quiet);
+        Context { output, common, clients: RefCell::default(), queued: RefCell::default() }
     }
 
     /// Says goodbye for every client that was opened, however its command ended: a server counts the connections of a
@@ -42,6 +46,9 @@ impl Context {
     pub async fn close(&self) {
         for client in self.clients.take() {
             client.close().await;
+        }
+        for queued in self.queued.take() {
+            queued.end().await;
         }
     }
 
@@ -76,11 +83,23 @@ impl Context {
         Ok(Profile::at(Context::disk(), folder))
     }
 
-    /// A client of the profile.
+    /// A client of the profile. It sends what waits in the outbox, whatever it is opened for; of what is refused it is
+    /// said so.
     ///
     /// # Errors
     /// Where the profile cannot be used.
     pub async fn member(&self) -> Result<(Profile, Client), CliError> {
+        let (profile, client) = self.alone().await?;
+        let queued = Queued::watch(self.output, &profile, &client).await;
+        self.queued.borrow_mut().extend(queued);
+        Ok((profile, client))
+    }
+
+    /// As [`Context::member`], for who says how everything in the outbox ends.
+    ///
+    /// # Errors
+    /// Where the profile cannot be used.
+    pub async fn alone(&self) -> Result<(Profile, Client), CliError> {
         let profile = self.profile()?;
         let client = Client::open(&profile, ClientOptions::default()).await?;
         Ok((profile, self.keep(client)))
@@ -118,7 +137,7 @@ impl Context {
 pub async fn group(client: &Client, profile: &Profile, text: &str) -> Result<GroupId, CliError> {
     match text.parse() {
         Ok(group) => Ok(group),
-        Err(_) => by_name(&fetch(client, profile).await?, text),
+        Err(_) => among(client, &fetch(client, profile).await?, text).await,
     }
 }
 
@@ -136,15 +155,19 @@ pub async fn group_or_known(
         return Ok(group);
     }
     let error = match fetch(client, profile).await {
-        Ok(groups) => return by_name(&groups, text),
+        Ok(groups) => return among(client, &groups, text).await,
         Err(error) => error,
     };
-    match (&error, Known::load(profile).named(text).as_slice()) {
-        (RequestError::Connect(_) | RequestError::NoAnswer { .. }, [only]) => {
+    if !matches!(&error, RequestError::Connect(_) | RequestError::NoAnswer { .. }) {
+        return Err(error.into());
+    }
+    match Known::load(profile).named(text).as_slice() {
+        [] => Err(error.into()),
+        [only] => {
             output.words(&format!("cannot ask the server; \"{}\" was {only} last time", visible::name(text)));
             Ok(*only)
         }
-        _ => Err(error.into()),
+        several => Err(ambiguous(text, several.iter().map(|id| row(*id, "group", "")))),
     }
 }
 
@@ -190,32 +213,69 @@ pub async fn fetch(client: &Client, profile: &Profile) -> Result<Vec<Group>, Req
 ///
 /// # Errors
 /// Where none of them is called so, or several are.
-pub fn among(groups: &[Group], text: &str) -> Result<GroupId, CliError> {
-    text.parse().or_else(|_| by_name(groups, text))
+pub async fn among(client: &Client, groups: &[Group], text: &str) -> Result<GroupId, CliError> {
+    if let Ok(group) = text.parse() {
+        return Ok(group);
+    }
+    let named = named(groups, text);
+    let gone = if named.len() > 1 { of_deleted(client, &named).await } else { BTreeSet::new() };
+    only(text, &named, &gone)
 }
 
-/// The one group of that name; one that was left counts only where no other has it.
+/// Which of these are direct chats with a deleted user; none where that cannot be asked: it is only said beside a name.
+pub async fn of_deleted(client: &Client, groups: &[&Group]) -> BTreeSet<GroupId> {
+    let pairs = groups.iter().filter_map(|group| group.group.pair());
+    let users: BTreeSet<UserId> = pairs.flat_map(|(low, high)| [low, high]).collect();
+    let users: Vec<UserId> = users.into_iter().collect();
+    let people = if users.is_empty() { Vec::new() } else { client.people(&users).await.unwrap_or_default() };
+    let deleted: BTreeSet<UserId> =
+        people.iter().filter(|person| person.state.is_deleted()).map(|person| person.user).collect();
+    let is_gone = |id: &GroupId| id.pair().is_some_and(|(low, high)| deleted.contains(&low) || deleted.contains(&high));
+    groups.iter().map(|group| group.group).filter(is_gone).collect()
+}
+
+/// The groups of that name, and the direct chats with a user of that handle; those that were left count only where no
+/// other has it.
+fn named<'a>(groups: &'a [Group], name: &str) -> Vec<&'a Group> {
+    let named: Vec<&Group> = groups.iter().filter(|group| group.name == name).collect();
+    let current: Vec<&Group> = named.iter().copied().filter(|group| group.role != Role::Former).collect();
+    if current.is_empty() { named } else { current }
+}
+
+/// The one that has the name. Anybody can call a group of theirs like a user, so that of a group and a chat neither is
+/// meant first.
 ///
 /// # Errors
 /// Where none or several have it.
-fn by_name(groups: &[Group], name: &str) -> Result<GroupId, CliError> {
-    let mut named: Vec<&Group> = groups.iter().filter(|group| group.name == name).collect();
-    // A direct chat is called as its other user; a group of that name is meant first.
-    if named.iter().any(|group| group.group.pair().is_none()) {
-        named.retain(|group| group.group.pair().is_none());
-    }
-    let current: Vec<&Group> = named.iter().copied().filter(|group| group.role != Role::Former).collect();
-    match (current.as_slice(), named.as_slice()) {
-        ([only], _) | ([], [only]) => Ok(only.group),
-        ([], []) => Err(CliError::refused(format!("none of your groups is called \"{}\"", visible::name(name)))
+fn only(name: &str, named: &[&Group], gone: &BTreeSet<GroupId>) -> Result<GroupId, CliError> {
+    match named {
+        [only] => Ok(only.group),
+        [] => Err(CliError::refused(format!("none of your groups is called \"{}\"", visible::name(name)))
             .advise("gaggle group list shows them; names must be exact, and in quotes where they have spaces")),
-        ([], several) | (several, _) => {
-            let list: Vec<String> =
-                several.iter().map(|group| format!("{}  {} members", group.group, group.members)).collect();
-            Err(CliError::failed(format!("{} groups of yours are called \"{}\"", several.len(), visible::name(name)))
-                .advise(format!("say which one by its id:\n  {}", list.join("\n  "))))
-        }
+        several => Err(ambiguous(
+            name,
+            several.iter().map(|group| {
+                let deleted = if gone.contains(&group.group) { " (deleted)" } else { "" };
+                let what = if group.role == Role::Former {
+                    "a group that you have left".to_owned()
+                } else {
+                    format!("group of {} members", group.members)
+                };
+                row(group.group, &what, deleted)
+            }),
+        )),
     }
+}
+
+/// One of several of a name.
+fn row(id: GroupId, group: &str, deleted: &str) -> String {
+    if id.pair().is_some() { format!("{id}  direct chat{deleted}") } else { format!("{id}  {group}") }
+}
+
+fn ambiguous(name: &str, rows: impl Iterator<Item = String>) -> CliError {
+    let rows: Vec<String> = rows.collect();
+    CliError::failed(format!("{} groups of yours are called \"{}\"", rows.len(), visible::name(name)))
+        .advise(format!("say which one by its id:\n  {}", rows.join("\n  ")))
 }
 
 /// The profile where none was named.
@@ -249,6 +309,10 @@ pub(in crate::cli) mod tests {
         }
     }
 
+    fn by_name(groups: &[Group], name: &str) -> Result<GroupId, CliError> {
+        only(name, &named(groups, name), &BTreeSet::new())
+    }
+
     #[test]
     fn an_exact_name_is_one_group() {
         let groups = [made(1, "team", Role::Owner), made(2, "Team", Role::Member)];
@@ -257,11 +321,17 @@ pub(in crate::cli) mod tests {
     }
 
     #[test]
-    fn a_group_is_meant_before_a_direct_chat_of_the_same_name() {
-        let direct = GroupId::direct(crate::ids::UserId::new(1), crate::ids::UserId::new(2)).value();
-        let groups = [made(direct, "bob", Role::Member), made(9, "bob", Role::Member)];
-        assert_eq!(by_name(&groups, "bob"), Ok(GroupId::new(9)));
-        assert_eq!(by_name(&groups[..1], "bob"), Ok(GroupId::new(direct)));
+    fn of_a_group_and_a_direct_chat_of_one_name_neither_is_meant_first() {
+        let direct = GroupId::direct(UserId::new(1), UserId::new(2));
+        let mut groups = [made(direct.value(), "bob", Role::Member), made(9, "bob", Role::Member)];
+        let gone = BTreeSet::from([direct]);
+        let error = only("bob", &named(&groups, "bob"), &gone).unwrap_err();
+        assert_eq!(error.exit(), Exit::Failed);
+        let CliError::Said { advice, .. } = error else { panic!("{error}") };
+        assert!(advice.contains(&format!("{direct}  direct chat (deleted)\n  g9  group of 2 members")), "{advice}");
+        assert_eq!(by_name(&groups[..1], "bob"), Ok(direct));
+        groups[1].role = Role::Former;
+        assert_eq!(by_name(&groups, "bob"), Ok(direct), "a group that was left is not meant");
     }
 
     #[test]

@@ -10,9 +10,10 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::known::Known;
 use crate::cli::membership::{self, Change, Way};
 use crate::cli::user::WhoArg;
-use crate::cli::visible;
+use crate::cli::{trouble, visible};
 use crate::client::{Client, ConversationInfo, History, Profile, Role};
 use crate::ids::{GroupId, MessageId};
+use crate::wire::code::Code;
 
 /// What can be done to groups.
 #[derive(Debug, Clone, Subcommand)]
@@ -27,8 +28,8 @@ It prints the new group's id.
     /// List your groups
     #[command(after_long_help = "\
 It prints one line a group: id, your role, members, up to where this device has seen how much there is, how many \
-messages you have not read on any device and how many of those mention you, name; a chat of two is called as the other, \
-with (direct) behind.
+messages you have not read on any device and how many of those mention you, name; a chat of two has direct in place of \
+your role, and is called as the other, with (deleted) behind where they are.
 
   gaggle group list")]
     List,
@@ -210,7 +211,8 @@ struct GroupJson<'a> {
     group: String,
     name: &'a str,
     role: &'static str,
-    members: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<u32>,
     head: u64,
     cursor: u64,
     read: u64,
@@ -218,6 +220,8 @@ struct GroupJson<'a> {
     mentions: u64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     direct: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    deleted: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     topic: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -268,7 +272,8 @@ async fn act(context: &Context, profile: &Profile, client: &Client, command: &Gr
         }
         GroupCommand::Remove(MemberArgs { group, handle }) => {
             let id = context::group(client, profile, group).await?;
-            let msgid = client.remove_member(id, handle).await?;
+            let removed = client.remove_member(id, handle).await;
+            let msgid = membership::done(client, id, removed).await?;
             tell(context, id, msgid, &format!("{} is no longer in {}", visible::name(handle), visible::name(group)))
         }
         GroupCommand::Leave { group } => {
@@ -301,6 +306,7 @@ async fn act(context: &Context, profile: &Profile, client: &Client, command: &Gr
         GroupCommand::AddedBy { who } => membership::added_by(context, client, *who).await,
         GroupCommand::Rename { group, name } => {
             let id = context::group(client, profile, group).await?;
+            let name = name.trim();
             let msgid = client.rename_group(id, name).await?;
             tell(context, id, msgid, &format!("{id} is called \"{}\" now", visible::name(name)))
         }
@@ -309,15 +315,23 @@ async fn act(context: &Context, profile: &Profile, client: &Client, command: &Gr
 
 async fn create(context: &Context, profile: &Profile, client: &Client, args: &CreateArgs) -> Result<Exit, CliError> {
     let history = if args.full_history { History::Full } else { History::FromJoin };
-    let group = client.create_group(&args.name, history).await?;
-    let json = ChangedJson { group: group.to_string(), name: Some(&args.name), msgid: None };
+    // The blanks around it are no part of a name.
+    let name = args.name.trim();
+    let only_operators = "this server lets operators alone make groups: gaggle users shows who they are";
+    let group = client.create_group(name, history).await;
+    let group = group.map_err(|error| trouble::advised(error, &[(Code::NotAllowed, only_operators)]))?;
+    let json = ChangedJson { group: group.to_string(), name: Some(name), msgid: None };
     context.output.record(&group.to_string(), &json)?;
-    context.output.words(&format!(
-        "made \"{}\"; bring others in: gaggle invite HANDLE --group {group}",
-        visible::name(&args.name)
-    ));
+    // It stood just now; without it, what everybody may do is said.
+    let invites = client.connected().await.is_ok_and(|session| session.operator);
+    let how = if invites {
+        format!("gaggle invite HANDLE --group {group}")
+    } else {
+        format!("gaggle group add {group} HANDLE")
+    };
+    context.output.words(&format!("made \"{}\"; bring others in: {how}", visible::name(name)));
     let mut known = Known::load(profile);
-    known.note(group, args.name.trim());
+    known.note(group, name);
     known.save(profile);
     Ok(Exit::Done)
 }
@@ -325,33 +339,40 @@ async fn create(context: &Context, profile: &Profile, client: &Client, args: &Cr
 async fn list(context: &Context, profile: &Profile, client: &Client) -> Result<Exit, CliError> {
     let listed = client.conversations(0).await?.conversations;
     let conversations: BTreeMap<GroupId, ConversationInfo> = listed.into_iter().map(|it| (it.group, it)).collect();
-    for group in context::fetch(client, profile).await? {
+    let groups = context::fetch(client, profile).await?;
+    let gone = context::of_deleted(client, &groups.iter().collect::<Vec<_>>()).await;
+    for group in &groups {
+        let is_direct = group.group.pair().is_some();
+        let deleted = gone.contains(&group.group);
+        // Of a group that was left nobody is told how many are in it.
+        let members = Some(group.members).filter(|_| group.role != Role::Former);
         let talk = conversations.get(&group.group);
         let (unread, mentions) = talk.map_or((0, 0), |talk| (talk.unread, talk.mentions));
         let json = GroupJson {
             group: group.group.to_string(),
             name: &group.name,
             role: group.role.name(),
-            members: group.members,
+            members,
             head: group.head.value(),
             cursor: group.cursor.value(),
             read: talk.map_or(0, |talk| talk.mark.msgid.value()),
             unread,
             mentions,
-            direct: group.group.pair().is_some(),
+            direct: is_direct,
+            deleted,
             topic: &group.topic,
             policy: Some(group.history).filter(|history| *history == History::Full).map(History::name),
         };
         let text = format!(
             "{:<4} {:<7} {:>4} members  seen {} of {}  {}{}{}",
             group.group.to_string(),
-            group.role.name(),
-            group.members,
+            if is_direct { "direct" } else { group.role.name() },
+            members.map_or_else(|| "?".to_owned(), |members| members.to_string()),
             group.cursor.value(),
             group.head.value(),
             waiting(unread, mentions),
             visible::name(&group.name),
-            if group.group.pair().is_some() { "  (direct)" } else { "" }
+            if deleted { " (deleted)" } else { "" }
         );
         context.output.record(&text, &json)?;
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 
+use crate::cli::visible;
 use crate::client::{Group, Profile, Role};
 use crate::ids::GroupId;
 
@@ -40,15 +41,21 @@ impl Known {
         }
     }
 
-    /// The groups of that name, or else the direct chat with the user of that handle.
+    /// The groups of that name, and the direct chats with a user of that handle.
     #[must_use]
     pub fn named(&self, name: &str) -> Vec<GroupId> {
-        let (direct, mut groups): (Vec<GroupId>, Vec<GroupId>) =
-            self.0.iter().filter(|(_, known)| *known == name).map(|(id, _)| *id).partition(|id| id.pair().is_some());
-        if groups.is_empty() {
-            groups = direct;
+        self.0.iter().filter(|(_, known)| *known == name).map(|(id, _)| *id).collect()
+    }
+
+    /// What a group is called to a person: with its id where others are called the same, by that alone where nothing is
+    /// known.
+    #[must_use]
+    pub fn called(&self, group: GroupId) -> String {
+        match self.name(group) {
+            Some(name) if self.named(name).len() > 1 => format!("{} {group}", visible::name(name)),
+            Some(name) => visible::name(name),
+            None => group.to_string(),
         }
-        groups
     }
 
     /// The direct chat with the user of that handle, where only one is known: who had the handle before somebody new got
@@ -100,6 +107,20 @@ mod tests {
         assert_eq!(known.named("b"), [GroupId::new(3)]);
         std::fs::write(folder.path().join(FILE), b"{\"g1\":").unwrap();
         assert_eq!(Known::load(&profile), Known::default());
+    }
+
+    #[test]
+    fn a_group_called_like_a_user_is_never_taken_for_their_chat() {
+        let direct = GroupId::direct(UserId::new(1), UserId::new(2));
+        let mut known = Known::of(&[made(1, "bob", Role::Member)]);
+        assert_eq!(known.called(GroupId::new(1)), "bob");
+        known.note(direct, "bob");
+        assert_eq!(known.named("bob"), [GroupId::new(1), direct]);
+        assert_eq!(
+            (known.called(GroupId::new(1)), known.called(direct)),
+            ("bob g1".to_owned(), format!("bob {direct}"))
+        );
+        assert_eq!(known.called(GroupId::new(9)), "g9");
     }
 
     #[test]

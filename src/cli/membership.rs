@@ -6,9 +6,10 @@ use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::group::{MemberArgs, PolicyArg, tell};
 use crate::cli::user::WhoArg;
-use crate::cli::visible;
-use crate::client::{Client, Group, History, Member, Profile, Role, Who};
+use crate::cli::{trouble, visible};
+use crate::client::{Client, Group, History, Member, Profile, RequestError, Role, Who};
 use crate::ids::{GroupId, MessageId};
+use crate::wire::code::Code;
 
 /// What is done to somebody, beside their role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +67,8 @@ pub async fn role(
     if let Some(member) = client.members(id).await?.iter().find(|member| member.handle == named) {
         beyond(id, member, (way, role))?;
     }
-    let msgid = client.set_role(id, handle, role).await?;
+    let changed = client.set_role(id, handle, role).await;
+    let msgid = done(client, id, changed).await?;
     let now = if msgid == MessageId::ZERO { "is already" } else { "is now" };
     let (handle, role, group) = (visible::name(handle), role.name(), visible::name(group));
     tell(context, id, msgid, &format!("{handle} {now} {role} of {group}"))
@@ -109,13 +111,31 @@ pub async fn change(
     change: Change,
 ) -> Result<Exit, CliError> {
     let id = context::group(client, profile, group).await?;
-    let (msgid, what) = match change {
-        Change::Mute => (client.mute(id, handle).await?, "only reads now, in"),
-        Change::Unmute => (client.unmute(id, handle).await?, "can speak in"),
-        Change::Ban => (client.ban(id, handle).await?, "is banned from"),
-        Change::Unban => (client.unban(id, handle).await?, "can be added to"),
+    let (changed, what) = match change {
+        Change::Mute => (client.mute(id, handle).await, "only reads now, in"),
+        Change::Unmute => (client.unmute(id, handle).await, "can speak in"),
+        Change::Ban => (client.ban(id, handle).await, "is banned from"),
+        Change::Unban => (client.unban(id, handle).await, "can be added to"),
     };
+    let msgid = done(client, id, changed).await?;
     tell(context, id, msgid, &format!("{} {what} {}", visible::name(handle), visible::name(group)))
+}
+
+/// What was done to a member. Of who is not in the group the server does not say whether it is they or who asks; to one
+/// of the two it lists the members.
+///
+/// # Errors
+/// Where it was not done.
+pub async fn done(
+    client: &Client,
+    group: GroupId,
+    changed: Result<MessageId, RequestError>,
+) -> Result<MessageId, CliError> {
+    let absent = matches!(&changed, Err(RequestError::Refused(refusal)) if refusal.is(Code::NotMember));
+    if absent && client.members(group).await.is_ok() {
+        return Err(CliError::refused("they are not in the group").advise("gaggle group members GROUP shows who is"));
+    }
+    Ok(changed?)
 }
 
 /// Shows or sets what a group is about.
@@ -135,7 +155,9 @@ pub async fn topic(
         return Ok(Exit::Done);
     };
     let id = context::group(client, profile, group).await?;
-    let msgid = client.set_topic(id, text).await?;
+    let line = "a topic is at most 512 bytes on one line, with something to see and nothing that turns its direction";
+    let set = client.set_topic(id, text).await;
+    let msgid = set.map_err(|error| trouble::advised(error, &[(Code::BadName, line)]))?;
     let group = visible::name(group);
     let words = if text.trim().is_empty() {
         format!("{group} has no topic now")
@@ -187,8 +209,7 @@ pub async fn added_by(context: &Context, client: &Client, who: Option<WhoArg>) -
 /// A group of one's own, with all that is said of it.
 async fn one(client: &Client, profile: &Profile, text: &str) -> Result<Group, CliError> {
     let groups = context::fetch(client, profile).await?;
-    let id = context::among(&groups, text)?;
+    let id = context::among(client, &groups, text).await?;
     let found = groups.into_iter().find(|group| group.group == id);
-    found
-        .ok_or_else(|| CliError::refused(format!("{id} is none of your groups")).advise("gaggle group list shows them"))
+    found.ok_or_else(|| trouble::refused_with(Code::NoSuchGroup))
 }

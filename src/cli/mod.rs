@@ -22,6 +22,7 @@ pub mod outbox;
 pub mod output;
 pub mod printer;
 pub mod pull;
+pub mod queued;
 pub mod react;
 pub mod read;
 pub mod rebuild;

@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
+use crate::cli::known::Known;
 use crate::cli::send::{self, Asked, Waiting};
-use crate::cli::trouble;
+use crate::cli::{queued, trouble};
 use crate::client::{EntryState, OutboxEntry, Profile};
 use crate::ids::ClientSeq;
 
@@ -18,15 +19,17 @@ use crate::ids::ClientSeq;
 pub enum OutboxCommand {
     /// List what is not answered yet
     #[command(after_long_help = "\
-It needs no connection. It prints one line a message: its number here, its group, its state, its text. The states: \
+It needs no connection. It prints one line a message: its number here, its group, its state, its size, its text. The states: \
 waiting (never tried, can be dropped), tried (it may be on the server; it is sent again under the same number and \
-stored once), unknown (the server no longer knows whether it was stored; look with `gaggle pull`, then drop it).
+stored once), unknown (the server no longer knows whether it was stored; look with `gaggle pull`, then drop it). Of a \
+long text it shows the beginning, --json all of it; the text of what is unknown is not kept.
 
   gaggle outbox list")]
     List,
     /// Send what is waiting, now
     #[command(after_long_help = "\
-It prints the msgid of each message once the server has it on disk, in the order they were queued.
+It prints the msgid of each message once the server has it on disk, in the order they were queued, and says which ones \
+are refused.
 
   gaggle outbox flush")]
     Flush,
@@ -56,6 +59,9 @@ struct EntryJson {
     group: String,
     state: &'static str,
     bytes: usize,
+    /// Byte for byte; of a reaction the reaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,8 +91,10 @@ fn joined(context: &Context) -> Result<Profile, CliError> {
 fn list(context: &Context) -> Result<Exit, CliError> {
     for entry in joined(context)?.outbox()? {
         let (number, group, state) = (entry.seq.to_string(), entry.group.to_string(), state(&entry));
-        let text = format!("{number:<5} {group:<4} {state:<8} {} bytes", entry.bytes);
-        context.output.record(&text, &EntryJson { number, group, state, bytes: entry.bytes })?;
+        let what = entry.what.as_ref().map_or_else(String::new, |what| format!("  {}", queued::said(what)));
+        let line = format!("{number:<5} {group:<4} {state:<8} {} bytes{what}", entry.bytes);
+        let text = entry.what.as_ref().map(|what| what.body().to_owned()).filter(|body| !body.is_empty());
+        context.output.record(&line, &EntryJson { number, group, state, bytes: entry.bytes, text })?;
     }
     Ok(Exit::Done)
 }
@@ -100,15 +108,19 @@ const fn state(entry: &OutboxEntry) -> &'static str {
 }
 
 async fn flush(context: &Context) -> Result<Exit, CliError> {
-    let (profile, client) = context.member().await?;
+    let (profile, client) = context.alone().await?;
+    let known = Known::load(&profile);
     let open = profile.outbox()?.into_iter().filter(|entry| entry.state != EntryState::OutcomeUnknown);
-    let asked = open.map(|entry| Asked::of(&client, Waiting { seq: entry.seq, line: None }));
-    let mut open: VecDeque<Asked> = asked.collect();
+    let asked = open.map(|entry| {
+        let asked = Asked::of(&client, Waiting { seq: entry.seq, line: None });
+        (queued::place(&entry, &known), asked)
+    });
+    let mut open: VecDeque<(String, Asked)> = asked.collect();
     let mut exit = Exit::Done;
-    while let Some(mut asked) = open.pop_front() {
+    while let Some((place, mut asked)) = open.pop_front() {
         let wait = Duration::from_millis(send::UNREACHABLE_MS_MAX);
         match asked.within(wait).await? {
-            Some(outcome) => exit = exit.worse(send::report(context, asked.waiting, &outcome)?),
+            Some(outcome) => exit = exit.worse(send::report(context, &place, asked.waiting.seq, &outcome)?),
             None => {
                 let words = format!("{} messages are still queued", open.len().saturating_add(1));
                 return Err(CliError::try_again(words).advise(trouble::cause(&client)));

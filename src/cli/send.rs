@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::cli::context::{self, Context};
 use crate::cli::exit::{CliError, Exit};
-use crate::cli::{input, interrupt, output, stream, trouble, visible};
+use crate::cli::{input, interrupt, output, queued, stream, trouble, visible};
 use crate::client::{Client, OutboxError, Outcome, Profile, Say};
 use crate::clock;
 use crate::ids::{ClientSeq, GroupId, UserId};
@@ -24,7 +24,8 @@ const SENT_BY: &str = "the next gaggle send, gaggle tail or gaggle outbox flush 
 pub const HELP: &str = "\
 It prints the msgid of each message once the server has it on disk. A message is on this disk before it is sent, and \
 is sent once, whatever breaks in between. If the server cannot be reached for 10 seconds, or its disk is full, it is queued: the command says \
-so and ends with 3, and the next `gaggle send`, `gaggle tail` or `gaggle outbox flush` of this profile sends it.
+so and ends with 3, and the next `gaggle send`, `gaggle tail` or `gaggle outbox flush` of this profile sends it. Where \
+that is refused then, whichever command sends it says which message it was; its exit code is that of its own.
 
 With - (or nothing, and stdin not a terminal) each line of stdin is a message, empty lines are left out, and msgids are \
 printed in the order of the lines. Text must be UTF-8, 64 KiB at most. A text that begins with - goes behind --.
@@ -85,6 +86,14 @@ pub struct Asked {
     answer: JoinHandle<Result<Outcome, OutboxError>>,
 }
 
+impl Waiting {
+    /// What is said before words about it.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.line.map_or_else(String::new, |line| format!("line {line}: "))
+    }
+}
+
 impl Asked {
     /// Asks for its answer.
     #[must_use]
@@ -98,10 +107,18 @@ impl Asked {
     /// # Errors
     /// Where the outbox cannot be read, or it is over.
     pub async fn within(&mut self, wait: Duration) -> Result<Option<Outcome>, CliError> {
-        match tokio::time::timeout(wait, &mut self.answer).await {
-            Ok(answer) => Ok(Some(answer.unwrap_or(Err(OutboxError::Closed))?)),
+        match tokio::time::timeout(wait, self.answer()).await {
+            Ok(answer) => Ok(Some(answer?)),
             Err(_) => Ok(None),
         }
+    }
+
+    /// The answer, whenever it comes. Not to be asked again after it came.
+    ///
+    /// # Errors
+    /// Where the outbox cannot be read, or it is over.
+    pub async fn answer(&mut self) -> Result<Outcome, OutboxError> {
+        (&mut self.answer).await.unwrap_or(Err(OutboxError::Closed))
     }
 }
 
@@ -248,35 +265,21 @@ fn source(context: &Context, sending: Sending<'_>) -> Result<Source, CliError> {
     said(text).map(Source::One)
 }
 
-/// Says how a message ended: its msgid on stdout, anything else on stderr.
+/// Says how a message ended: its msgid on stdout, anything else on stderr, behind which message it is.
 ///
 /// # Errors
 /// Where stdout is gone.
-pub fn report(context: &Context, waiting: Waiting, outcome: &Outcome) -> Result<Exit, CliError> {
-    let place = waiting.line.map_or_else(String::new, |line| format!("line {line}: "));
-    let error = match outcome {
-        Outcome::Sent { group, msgid, time_ms } => {
-            let json = SentJson { group: group.to_string(), msgid: msgid.value(), time_ms: *time_ms };
-            context.output.record(&msgid.value().to_string(), &json)?;
-            return Ok(Exit::Done);
-        }
-        Outcome::Refused(refusal) if refusal.is(Code::NotMember) => {
-            CliError::refused("you are not in this group any more").advise("gaggle group list shows yours")
-        }
-        Outcome::Refused(refusal) => trouble::refusal(refusal),
-        Outcome::Unknown => {
-            CliError::try_again(format!("the server no longer knows whether {} was stored", waiting.seq))
-                .advise("look with gaggle pull whether it is there; then gaggle outbox drop")
-        }
-        Outcome::Withdrawn => CliError::refused(format!("{} was dropped from the outbox", waiting.seq)),
-        Outcome::NotKept => {
-            let seq = waiting.seq;
-            context.output.warn(&format!("{place}{seq} has its answer, which is no longer kept; gaggle pull shows it"));
-            return Ok(Exit::Done);
-        }
-    };
+pub fn report(context: &Context, place: &str, seq: ClientSeq, outcome: &Outcome) -> Result<Exit, CliError> {
+    if let Outcome::Sent { group, msgid, time_ms } = outcome {
+        let json = SentJson { group: group.to_string(), msgid: msgid.value(), time_ms: *time_ms };
+        context.output.record(&msgid.value().to_string(), &json)?;
+    }
+    if matches!(outcome, Outcome::NotKept) {
+        context.output.warn(&format!("{place}{seq} has its answer, which is no longer kept; gaggle pull shows it"));
+    }
+    let Some(error) = queued::failure(seq, outcome) else { return Ok(Exit::Done) };
     let exit = error.exit();
-    context.output.error(&error.at(&place));
+    context.output.error(&error.at(place));
     Ok(exit)
 }
 
@@ -301,7 +304,7 @@ impl Sender<'_> {
         let waiting = Waiting { seq, line: None };
         tokio::select! {
             outcome = self.client.outcome_within(seq, patience) => match outcome? {
-                Some(outcome) => report(self.context, waiting, &outcome),
+                Some(outcome) => report(self.context, &waiting.place(), seq, &outcome),
                 None => self.give_up(&[waiting]),
             },
             () = interrupt::asked() => self.give_up(&[waiting]),
@@ -315,8 +318,8 @@ impl Sender<'_> {
     pub fn give_up(&self, waiting: &[Waiting]) -> Result<Exit, CliError> {
         let cause = trouble::cause(self.client);
         let mut queued = 0_u64;
-        for Waiting { seq, line } in waiting {
-            let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+        for waiting in waiting {
+            let (seq, place) = (&waiting.seq, waiting.place());
             let withdrawn = !self.queues && self.profile.withdraw(*seq).is_ok();
             if withdrawn {
                 self.context

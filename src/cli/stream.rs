@@ -185,7 +185,7 @@ impl Stream<'_> {
     }
 
     fn told(&self, waiting: Waiting, outcome: &Outcome) -> Result<(), CliError> {
-        let exit = send::report(self.sender.context, waiting, outcome)?;
+        let exit = send::report(self.sender.context, &waiting.place(), waiting.seq, outcome)?;
         self.exit.set(self.exit.get().worse(exit));
         if ends_all(outcome) {
             self.sender.context.output.warn("reading no further lines");

@@ -1,6 +1,6 @@
 //! `gaggle tail`: listens; prints what this device has not seen, then what comes, and acknowledges what was printed.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
@@ -12,7 +12,7 @@ use crate::cli::interrupt::Interrupts;
 use crate::cli::known::Known;
 use crate::cli::printer::{self, Line, Progress};
 use crate::cli::render::{self, Form};
-use crate::cli::{pull, trouble, visible};
+use crate::cli::{pull, queued, trouble, visible};
 use crate::client::{
     Client, ClientOptions, Content, Event, Group, Listener, Outcome, Position, Profile, Received, Role, Subscription,
 };
@@ -52,7 +52,9 @@ pub struct TailArgs {
     /// End after so many items
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Say on stderr, too, who is writing, and who comes and goes
+    /// Say on stderr, too, who comes and goes, and who is writing
+    ///
+    /// That somebody is writing is told by clients that notice it while they type; the commands of this program don't.
     #[arg(long)]
     pub typing: bool,
 }
@@ -84,8 +86,8 @@ pub async fn run(context: &Context, args: &TailArgs) -> Result<Exit, CliError> {
     let (client, listener) = Client::listen(&profile, ClientOptions::default(), what, None).await?;
     let client = context.keep(client);
     let (lines, printed) = printer::start(context.output);
-    let queued = profile.outbox()?.iter().map(|entry| entry.seq).collect();
     let known = Known::load(&profile);
+    let queued = profile.outbox()?.iter().map(|entry| (entry.seq, queued::place(entry, &known))).collect();
     let left = args.count.unwrap_or(u64::MAX);
     let mut tail = Tail {
         context,
@@ -128,7 +130,7 @@ async fn behind(
 ) -> Result<Option<GroupId>, CliError> {
     let (_, client) = context.member().await?;
     let groups = context::fetch(&client, profile).await?;
-    let group = context::among(&groups, named)?;
+    let group = context::among(&client, &groups, named).await?;
     let cursor = groups.iter().find(|known| known.group == group).map_or(0, |known| known.cursor.value());
     if after > cursor {
         return Err(CliError::refused(format!(
@@ -166,8 +168,8 @@ struct Tail<'a> {
     /// The groups listened to; none: all.
     groups: Option<Vec<GroupId>>,
     known: Known,
-    /// What was in the outbox at the start: whoever queued it wants to know how it ends.
-    queued: BTreeSet<ClientSeq>,
+    /// What was in the outbox at the start, and how it is named: whoever queued it wants to know how it ends.
+    queued: BTreeMap<ClientSeq, String>,
     trouble: String,
     greeted: bool,
     /// Items that may still be taken.
@@ -270,7 +272,7 @@ impl Tail<'_> {
                     drop(self.learn().await);
                 }
                 let how = if member { "you are in" } else { "you are no longer in" };
-                self.context.output.words(&format!("{how} {}", self.name(group)));
+                self.context.output.words(&format!("{how} {}", self.known.called(group)));
             }
             Event::Device { device, name, added } => {
                 let how = if added { "was added to" } else { "is no longer one of" };
@@ -278,12 +280,15 @@ impl Tail<'_> {
             }
             Event::Settled { seq, outcome } => self.settled(seq, &outcome),
             Event::Renumbered { from, to } => {
+                if let Some(place) = self.queued.remove(&from) {
+                    self.queued.insert(to, place);
+                }
                 let why = "the profile was copied, or restored from a backup";
                 self.context.output.warn(&format!("{from} goes on as {to} in the outbox: {why}"));
             }
             Event::InboxLost => self.context.output.warn("the profile's inbox was lost: some items may come again"),
             Event::Typing { group, user } if self.typing => {
-                let words = format!("{} is writing in {}", self.handle(user).await, self.name(group));
+                let words = format!("{} is writing in {}", self.handle(user).await, self.known.called(group));
                 self.context.output.words(&words);
             }
             Event::Presence { user, online } if self.typing => {
@@ -358,7 +363,7 @@ impl Tail<'_> {
             let (cursor, head) = (group.cursor.value(), group.head.value());
             self.context
                 .output
-                .words(&format!("{}: seen up to {cursor}, the newest is {head}", self.name(group.group)));
+                .words(&format!("{}: seen up to {cursor}, the newest is {head}", self.known.called(group.group)));
         }
         if let Some(more) = news.len().checked_sub(GREETED_MAX).filter(|more| *more > 0) {
             self.context.output.words(&format!("{more} more groups have something new"));
@@ -369,7 +374,7 @@ impl Tail<'_> {
                 let head = only.head.value();
                 self.context
                     .output
-                    .words(&format!("{}: all {head} seen; listening (Ctrl-C ends)", self.name(only.group)));
+                    .words(&format!("{}: all {head} seen; listening (Ctrl-C ends)", self.known.called(only.group)));
             }
             (0, all) => {
                 self.context.output.words(&format!("{} groups, everything seen; listening (Ctrl-C ends)", all.len()));
@@ -379,35 +384,27 @@ impl Tail<'_> {
     }
 
     fn settled(&mut self, seq: ClientSeq, outcome: &Outcome) {
-        let was_queued = self.queued.remove(&seq);
-        match outcome {
-            Outcome::Sent { group, msgid, .. } if was_queued => {
-                let name = self.name(*group);
+        let queued = self.queued.remove(&seq);
+        match (outcome, queued) {
+            (Outcome::Sent { group, msgid, .. }, Some(_)) => {
+                let name = self.known.called(*group);
                 self.context.output.words(&format!("{seq} of the outbox is sent: {name} {}", msgid.value()));
             }
-            Outcome::Sent { .. } | Outcome::Withdrawn | Outcome::NotKept => {}
-            Outcome::Refused(refusal) if was_queued => {
-                self.context.output.error(&trouble::refusal(refusal).at(&format!("{seq} of the outbox: ")));
+            (Outcome::Sent { .. } | Outcome::Withdrawn | Outcome::NotKept, _) => {}
+            (Outcome::Refused(refusal), Some(place)) => {
+                self.context.output.error(&trouble::refusal(refusal).at(&place));
             }
-            Outcome::Refused(_) => {}
-            Outcome::Unknown => self.context.output.warn(&format!(
+            (Outcome::Refused(_), None) => {}
+            (Outcome::Unknown, _) => self.context.output.warn(&format!(
                 "the server no longer knows whether {seq} of the outbox was stored; look with gaggle pull, then gaggle outbox drop"
             )),
-        }
-    }
-
-    fn name(&self, group: GroupId) -> String {
-        match self.known.name(group) {
-            Some(name) if self.known.named(name).len() > 1 => format!("{} {group}", visible::name(name)),
-            Some(name) => visible::name(name),
-            None => group.to_string(),
         }
     }
 
     /// What a line calls its group: nothing where it can be only one.
     fn label(&self, group: GroupId) -> Option<String> {
         let single = self.groups.as_ref().is_some_and(|groups| groups.len() == 1);
-        if single { None } else { Some(self.name(group)) }
+        if single { None } else { Some(self.known.called(group)) }
     }
 
     fn form<'b>(&self, label: Option<&'b str>) -> Form<'b> {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::error::{OutboxError, ProfileError};
 use crate::client::journal::Journal;
+use crate::client::say::Say;
 use crate::client::types::{EntryState, OutboxEntry};
 use crate::clock;
 use crate::core::outbox::{Change, Entry, Outbox, Settled};
@@ -128,15 +129,15 @@ impl OutboxFile {
     /// What a person may want to see of it.
     pub(super) fn listed(&self) -> Vec<OutboxEntry> {
         let state = |entry: &Entry| if entry.attempted { EntryState::Attempted } else { EntryState::Waiting };
-        let waiting = self.outbox.entries().map(|(seq, entry)| OutboxEntry {
-            seq,
-            group: entry.group,
-            bytes: entry.payload.len(),
-            state: state(entry),
+        let waiting = self.outbox.entries().map(|(seq, entry)| {
+            let what = Say::of(&entry.payload);
+            let bytes = what.as_ref().map_or(entry.payload.len(), |what| what.body().len());
+            OutboxEntry { seq, group: entry.group, what, bytes, state: state(entry) }
         });
         let unknown = self.outbox.unknown().filter_map(|(seq, settled)| match settled {
             Settled::Unknown { group, bytes } => {
-                Some(OutboxEntry { seq, group: *group, bytes: *bytes as usize, state: EntryState::OutcomeUnknown })
+                let (group, bytes) = (*group, *bytes as usize);
+                Some(OutboxEntry { seq, group, what: None, bytes, state: EntryState::OutcomeUnknown })
             }
             Settled::Sent { .. } | Settled::Refused { .. } | Settled::Withdrawn => None,
         });

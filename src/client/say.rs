@@ -64,6 +64,36 @@ impl Say {
         Say::Text { text: text.to_owned(), reply_to: None, mentions: Vec::new() }
     }
 
+    /// What it says in words: the text, or the reaction; of a recall nothing.
+    #[must_use]
+    pub fn body(&self) -> &str {
+        match self {
+            Say::Text { text, .. } | Say::Edit { text, .. } => text,
+            Say::React { reaction, .. } | Say::Unreact { reaction, .. } => reaction,
+            Say::Recall(_) => "",
+        }
+    }
+
+    /// What an encoded payload says; none where it is of no kind that is said here.
+    pub(super) fn of(payload: &Bytes) -> Option<Say> {
+        let Payload { kind, body, extensions, .. } = Payload::decode(payload).ok()?;
+        let text = std::str::from_utf8(&body).ok()?.to_owned();
+        let named = |number| said::msgid_in(&extensions, number).ok().flatten();
+        let target = named(extension::TARGET);
+        let removes = extensions.find(extension::REMOVES).is_some();
+        match kind {
+            kind::TEXT => {
+                let mentions = said::mentions_in(&extensions).ok()?;
+                Some(Say::Text { text, reply_to: named(extension::REPLY_TO), mentions })
+            }
+            kind::EDIT => Some(Say::Edit { target: target?, text }),
+            kind::RECALL => target.map(Say::Recall),
+            kind::REACTION if removes => Some(Say::Unreact { target: target?, reaction: text }),
+            kind::REACTION => Some(Say::React { target: target?, reaction: text }),
+            _ => None,
+        }
+    }
+
     /// The encoded payload.
     pub(super) fn payload(&self, tag: Tag, max: usize) -> Result<Bytes, OutboxError> {
         let target = |target: &MessageId| said::msgid_extension(extension::TARGET, *target);
@@ -114,6 +144,23 @@ mod tests {
         }
         let long = Say::Edit { target, text: "x".repeat(101) };
         assert_eq!(payload(&long), Err(OutboxError::TooLarge { bytes: 101, max: 100 }));
+    }
+
+    #[test]
+    fn what_was_said_is_read_back_from_what_waits() {
+        let target = MessageId::new(5);
+        let mentions = vec![UserId::new(2), UserId::new(9)];
+        for say in [
+            Say::text("hello"),
+            Say::Text { text: "yes".to_owned(), reply_to: Some(target), mentions },
+            Say::Edit { target, text: "x".to_owned() },
+            Say::Recall(target),
+            Say::React { target, reaction: "👍".to_owned() },
+            Say::Unreact { target, reaction: "👍".to_owned() },
+        ] {
+            assert_eq!(Say::of(&payload(&say).unwrap()), Some(say));
+        }
+        assert_eq!(Say::of(&Bytes::from_static(b"no payload")), None);
     }
 
     #[test]

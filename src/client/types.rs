@@ -7,6 +7,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use crate::client::error::Refusal;
+use crate::client::say::Say;
 use crate::ids::{ClientSeq, DeviceId, Epoch, GroupId, MessageId, UserId};
 use crate::wire::frame::{Extensions, UserInfo, user_info, user_state};
 
@@ -444,7 +445,9 @@ pub struct OutboxEntry {
     pub seq: ClientSeq,
     /// Where it goes.
     pub group: GroupId,
-    /// Bytes of its body.
+    /// What it says; none of one whose outcome is unknown, which is kept no longer.
+    pub what: Option<Say>,
+    /// Bytes of its body, or where that is not kept of all that was sent.
     pub bytes: usize,
     /// Where it stands.
     pub state: EntryState,

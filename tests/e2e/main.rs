@@ -40,6 +40,7 @@ mod said;
 mod sends;
 mod shell;
 mod terminal;
+mod told;
 mod trust;
 mod unread;
 mod verify;
