@@ -43,8 +43,8 @@ Try it: `gaggle serve` in one terminal; it prints a link. In another: `gaggle jo
 fn after_long_help() -> String {
     format!(
         "\
-GROUP is a group's id as printed (g7), or its exact name among your groups. Where several have that name the command \
-ends with 2 and lists them.
+GROUP is a group's id as printed (g7), or its exact name among your groups; a chat of two is called as the other's handle. \
+Where several have that name the command ends with 2 and lists them with their ids.
 
 A profile is the folder of one device of one user: its key, the messages it still has to send, and what it has seen. \
 To try several people on one machine give each a profile of its own:

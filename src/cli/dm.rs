@@ -9,8 +9,9 @@ use crate::cli::send::{self, Sending, Target};
 /// Examples, after the options.
 pub const HELP: &str = "\
 Every two users have a chat of their own; nobody has to make it, and nobody else can come in. With your own handle it \
-is a notebook. It prints what gaggle send prints, and queues and ends like that; read it with tail and pull like a group, \
-by the other's handle.
+is a notebook. It prints what gaggle send prints, and queues and ends like that, but for the first message to somebody: where \
+the server is out of reach and this profile knows of no chat with them, nothing is queued. Read it with tail and pull like a \
+group, by the other's handle.
 
   gaggle dm bob lunch at noon?
   gaggle dm bob -- \"- a list\"

@@ -64,7 +64,9 @@ impl Teller {
             Progress::Rebuilt { messages } => {
                 let rate = self.rate(messages, now);
                 info!(messages, "the index is rebuilt");
-                self.output.words(&format!("the index is rebuilt: {messages} messages{rate}"));
+                self.output.words(&format!(
+                    "the index is rebuilt: {messages} messages and other items, removed ones of the log included{rate}"
+                ));
                 self.since = None;
                 self.last = now;
             }

@@ -15,8 +15,8 @@ use crate::limits::PAGE_ITEMS_MAX;
 pub const HELP: &str = "\
 It prints one item a line, oldest first: msgid, time, who, text. Without an option it prints everything you may see.
 
-With --folded it prints the messages as they stand instead: each with its last edit, without what was recalled, with \
-counts of reactions and who reacted.
+With --folded it prints the messages as they stand instead: each with its last edit, with counts of \
+reactions and who reacted; of what was recalled nothing but (recalled).
 
   gaggle pull team --last 20
   gaggle pull team --after 1200 --limit 100

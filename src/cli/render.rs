@@ -141,13 +141,15 @@ fn text(item: &Item, seen_before: bool, names: &Names, form: Form<'_>) -> String
     let reply = item.reply_to.map_or_else(String::new, |msgid| format!(" (to {})", msgid.value()));
     let author = || who(item.author, names);
     let said = if let Content::Text(body) = &item.content {
-        format!("{}:{again}{edited}{reply} {}", author(), visible::lines(body.as_bytes()))
+        format!("{}:{again}{edited}{reply} {}", author(), visible::said(body))
     } else if let Content::Edit { target, text } = &item.content {
         format!("*{again} {} edited {}: {}", author(), target.value(), visible::lines(text.as_bytes()))
     } else {
         format!("*{again} {}", happened(item, names))
     };
-    format!("{}{} {} {said}\n", label(form), item.msgid.value(), when::short(item.time_ms, form.now_ms))
+    // What is hidden has no time that one may know.
+    let time = if item.time_ms == 0 { String::new() } else { format!("{} ", when::short(item.time_ms, form.now_ms)) };
+    format!("{}{} {time}{said}\n", label(form), item.msgid.value())
 }
 
 fn label(form: Form<'_>) -> String {
@@ -272,6 +274,9 @@ fn happened(item: &Item, names: &Names) -> String {
         }
         Content::Removed(user) => format!("{} was removed by {author}", who(*user, names)),
         Content::Renamed(name) => format!("{author} renamed the group to \"{}\"", visible::name(name)),
+        Content::RoleChanged(user, role) if item.author == UserId::ZERO => {
+            format!("{} is {} now: the group had no owner left", who(*user, names), article(*role))
+        }
         Content::RoleChanged(user, role) => format!("{author} made {} {}", who(*user, names), article(*role)),
         Content::Topic(topic) if topic.is_empty() => format!("{author} took the topic away"),
         Content::Topic(topic) => format!("{author} set the topic to \"{}\"", visible::name(topic)),
@@ -298,7 +303,8 @@ fn happened(item: &Item, names: &Names) -> String {
 pub fn who(user: UserId, names: &Names) -> String {
     match names.get(&user) {
         Some(handle) => visible::name(handle),
-        None if user == UserId::ZERO => "nobody".to_owned(),
+        // No handle has such signs.
+        None if user == UserId::ZERO => "(nobody)".to_owned(),
         None => user.to_string(),
     }
 }
@@ -399,6 +405,21 @@ mod tests {
         let json = parsed(Content::Edit { target, text: "new".to_owned() });
         assert_eq!((&json["kind"], &json["text"]), (&"edit".into(), &"new".into()));
         assert_eq!(parsed(Content::Recalled { edit: false })["kind"], "recalled");
+    }
+
+    #[test]
+    fn what_nobody_did_names_nobody_and_what_is_hidden_has_no_time() {
+        let form = Form { json: false, label: None, now_ms: NOON_MS };
+        let passed = Item { author: UserId::ZERO, ..made(Content::RoleChanged(UserId::new(2), Role::Owner)) };
+        let shown = item(&passed, false, &names(), form).unwrap();
+        assert_eq!(shown, "42 12:04 * bob is an owner now: the group had no owner left\n");
+        let hidden = Item { author: UserId::ZERO, time_ms: 0, ..made(Content::Hidden) };
+        assert_eq!(item(&hidden, false, &names(), form).unwrap(), "42 * not for you to see\n");
+    }
+
+    #[test]
+    fn no_text_looks_as_if_it_were_edited() {
+        assert_eq!(line(Content::Text("(edited by 5) fake".to_owned())), "42 12:04 alice: \\x28edited by 5) fake\n");
     }
 
     #[test]

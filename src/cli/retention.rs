@@ -11,6 +11,9 @@ use crate::cli::{visible, when};
 use crate::client::{Client, Kept, Retention};
 use crate::ids::GroupId;
 
+/// A clock of ages that is this far behind is worth a word.
+const CLOCK_BEHIND_MS: u64 = 60_000;
+
 const SHOW_HELP: &str = "\
 It prints what the group keeps, the first message that is kept and the last one.
 
@@ -18,8 +21,10 @@ It prints what the group keeps, the first message that is kept and the last one.
 
 const SET_HELP: &str = "\
 Each limit that is given removes what is beyond it, a few seconds later and for good; limits that are not given remove \
-nothing. For owners of the group. With --acked messages go once every live device of every member has acknowledged \
-them; a device that nobody has seen for long (30 days, the server's setting) holds nothing back.
+nothing. For owners of the group. --count counts everything that has a msgid, joins, edits and reactions as well as \
+messages; --bytes what all of that takes on the server, which is some more than the texts. With --acked messages go once \
+every live device of every member has acknowledged them; a device that nobody has seen for long (30 days, the server's \
+setting) holds nothing back.
 
   gaggle retention set team --age 90d
   gaggle retention set team --count 10000 --bytes 50000000
@@ -28,7 +33,8 @@ them; a device that nobody has seen for long (30 days, the server's setting) hol
   gaggle retention set team --default";
 
 const EXPLAIN_HELP: &str = "\
-It says what is kept, by which limit, and which device holds back what is kept for devices.
+It says what is kept, what each limit makes of it, whether the clock that ages are reckoned by is behind, and which device holds \
+back what is kept for devices.
 
   gaggle retention explain team";
 
@@ -61,10 +67,10 @@ pub struct SetArgs {
     /// Remove messages older than this: 24h, 90d
     #[arg(long, value_name = "SPAN", value_parser = when::parse_span, group = "what")]
     pub age: Option<Duration>,
-    /// Keep so many messages at the most
+    /// Keep so many items at the most: messages, and all else that has a msgid
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), group = "what")]
     pub count: Option<u64>,
-    /// Keep so many bytes of messages at the most
+    /// Keep so many bytes of items at the most
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), group = "what")]
     pub bytes: Option<u64>,
     /// Remove what everybody's devices have acknowledged, once it is older than this
@@ -155,7 +161,11 @@ async fn tell(
     let Retention { age_s, count, bytes, acked_s } = kept.policy;
     let mut text = words(kept);
     if is_explained {
-        text.push_str(&explained(kept, holder.as_ref()));
+        // The first that is kept need not be one that this member may see.
+        let page = client.pull(group, kept.first_kept.previous(), 1).await?;
+        let first_ms = page.items.first().filter(|item| item.msgid == kept.first_kept).map(|item| item.time_ms);
+        let now_ms = client.connected().await.map_or(kept.clock_ms, |session| session.time_ms);
+        text.push_str(&explained(kept, first_ms, now_ms, holder.as_ref()));
     }
     let json = KeptJson {
         group: group.to_string(),
@@ -181,7 +191,7 @@ fn words(kept: &Kept) -> String {
     let Retention { age_s, count, bytes, acked_s } = kept.policy;
     let limits = [
         age_s.map(|age| format!("for {}", span(age))),
-        count.map(|count| format!("{count} messages at the most")),
+        count.map(|count| format!("{count} items at the most")),
         bytes.map(|bytes| format!("{bytes} bytes at the most")),
         acked_s.map(|grace| format!("until every device has it and {} have passed", span(grace))),
     ];
@@ -196,17 +206,39 @@ fn words(kept: &Kept) -> String {
     format!("keeps        {keeps} ({whose} policy)\nthere is     {there}")
 }
 
-fn explained(kept: &Kept, holder: Option<&HolderJson>) -> String {
+/// Why what is there is still there: what each limit makes of the first item that is kept, sent at this time.
+fn explained(kept: &Kept, first_ms: Option<u64>, now_ms: u64, holder: Option<&HolderJson>) -> String {
     let mut lines = String::new();
-    if kept.first_kept.value() > 1 {
-        lines.push_str(&format!("\ngone         1 to {}, for good", kept.first_kept.value() - 1));
+    let (first, head) = (kept.first_kept.value(), kept.head.value());
+    let left = head.saturating_add(1).saturating_sub(first);
+    if first > 1 {
+        lines.push_str(&format!("\ngone         1 to {}, for good", first - 1));
     }
-    let Some(grace) = kept.policy.acked_s else {
-        if kept.policy == Retention::default() {
-            lines.push_str("\nwhy          no limit is set");
-        }
-        return lines;
-    };
+    if kept.policy == Retention::default() {
+        lines.push_str("\nwhy          no limit is set");
+    }
+    if let Some(age_s) = kept.policy.age_s.filter(|_| left > 0) {
+        let is = first_ms.map_or_else(String::new, |sent_ms| {
+            format!("it is {} old, and ", when::span(kept.clock_ms.saturating_sub(sent_ms)))
+        });
+        lines
+            .push_str(&format!("\nby age       {first} is the oldest: {is}goes once it is older than {}", span(age_s)));
+    }
+    if let Some(count) = kept.policy.count {
+        let then = if left < count { "it is not reached" } else { "with each new one the oldest goes" };
+        lines.push_str(&format!("\nby count     {left} of {count}: {then}"));
+    }
+    if let Some(bytes) = kept.policy.bytes {
+        lines.push_str(&format!("\nby bytes     what is there takes {bytes} at most; with more the oldest goes"));
+    }
+    let behind_ms = now_ms.saturating_sub(kept.clock_ms);
+    if behind_ms > CLOCK_BEHIND_MS && (kept.policy.age_s.is_some() || kept.policy.acked_s.is_some()) {
+        lines.push_str(&format!(
+            "\nclock        ages are reckoned by one that is {} behind: after a stop it takes as long to catch up",
+            when::span(behind_ms)
+        ));
+    }
+    let Some(grace) = kept.policy.acked_s else { return lines };
     match holder {
         Some(HolderJson { handle, device, acked, seen_day, .. }) => {
             let handle = visible::name(handle);
@@ -225,4 +257,29 @@ fn explained(kept: &Kept, holder: Option<&HolderJson>) -> String {
         )),
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::MessageId;
+
+    #[test]
+    fn each_limit_says_what_it_makes_of_what_is_there_and_a_clock_that_is_behind_is_told() {
+        let policy = Retention { age_s: Some(7 * 24 * 3_600), count: Some(5), bytes: Some(1_000), acked_s: None };
+        let (first_kept, head) = (MessageId::new(4), MessageId::new(8));
+        let kept = Kept { policy, own: true, first_kept, head, clock_ms: 86_400_000, unseen_s: 0, holder: None };
+        let said = explained(&kept, Some(0), 2 * 86_400_000, None);
+        for line in [
+            "gone         1 to 3, for good",
+            "by age       4 is the oldest: it is 1 d old, and goes once it is older than 7 d",
+            "by count     5 of 5: with each new one the oldest goes",
+            "by bytes     what is there takes 1000 at most; with more the oldest goes",
+            "clock        ages are reckoned by one that is 1 d behind",
+        ] {
+            assert!(said.contains(line), "{line:?} is not in {said}");
+        }
+        let said = explained(&Kept { head: MessageId::new(5), ..kept }, None, 86_400_000, None);
+        assert!(said.contains("by count     2 of 5: it is not reached") && !said.contains("clock"), "{said}");
+    }
 }

@@ -49,10 +49,8 @@ pub fn message(group: GroupId, message: &Message, names: &Names, form: Form<'_>)
 fn text(message: &Message, names: &Names, form: Form<'_>) -> String {
     let who = |user: &UserId| render::who(*user, names);
     let (edited, said) = match &message.text {
-        Standing::Original(text) => ("", visible::lines(text.as_bytes())),
-        Standing::Edited { text, .. } | Standing::Outdated { text, .. } => {
-            (" (edited)", visible::lines(text.as_bytes()))
-        }
+        Standing::Original(text) => ("", visible::said(text)),
+        Standing::Edited { text, .. } | Standing::Outdated { text, .. } => (" (edited)", visible::said(text)),
         Standing::Recalled => (" (recalled)", String::new()),
     };
     let reply = message.reply_to.map_or_else(String::new, |msgid| format!(" (to {})", msgid.value()));

@@ -9,6 +9,9 @@
 /// What begins every line of a body after its first, so that no body can look like an item of its own.
 const CONTINUATION: &str = "    | ";
 
+/// What we write between an author and what they said.
+const MARKS: [&str; 4] = ["(edited", "(recalled", "(again", "(to "];
+
 /// A name or any other text on one line; joiners are written out too, since two names must not look the same.
 #[must_use]
 pub fn name(text: &str) -> String {
@@ -62,6 +65,15 @@ pub fn lines(body: &[u8]) -> String {
     };
     each(body, break_line, &mut shown);
     shown
+}
+
+/// A body behind its author, as [`lines()`]: one that begins like a mark of ours, which stand there, is shown not to be one.
+#[must_use]
+pub fn said(body: &str) -> String {
+    let begins =
+        body.trim_start_matches(|letter: char| letter.is_whitespace() || matches!(letter, '\u{200c}' | '\u{200d}'));
+    let shown = lines(body.as_bytes());
+    if MARKS.iter().any(|mark| begins.starts_with(mark)) { shown.replacen('(', "\\x28", 1) } else { shown }
 }
 
 /// Words of our own that may hold foreign text: as [`line()`], with the line breaks kept.
