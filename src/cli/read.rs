@@ -26,7 +26,7 @@ pub struct ReadArgs {
     /// The last msgid that counts as read; with --unread the first that does not
     #[arg(value_name = "N", required_if_eq("unread", "true"))]
     pub msgid: Option<u64>,
-    /// Mark that message, and all behind it, as unread
+    /// Mark that message, and all behind it, as unread: one that counts as read
     #[arg(long)]
     pub unread: bool,
 }
@@ -48,6 +48,11 @@ pub async fn run(context: &Context, args: &ReadArgs) -> Result<Exit, CliError> {
     let named = MessageId::new(args.msgid.unwrap_or(u64::MAX).min(MessageId::MAX.value()));
     let mark = if args.unread {
         let before = client.read_mark(group).await?;
+        if named > before.msgid {
+            let up_to =
+                format!("what counts as read in {} ends with {}", visible::name(&args.group), before.msgid.value());
+            return Err(CliError::refused(up_to).advise("name a message up to there, the first that is to be unread"));
+        }
         client.mark_unread(group, named.previous(), before.version).await?
     } else {
         client.mark_read(group, named, u64::MAX).await?
