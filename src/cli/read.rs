@@ -48,7 +48,7 @@ pub async fn run(context: &Context, args: &ReadArgs) -> Result<Exit, CliError> {
     let named = MessageId::new(args.msgid.unwrap_or(u64::MAX).min(MessageId::MAX.value()));
     let mark = if args.unread {
         let before = client.read_mark(group).await?;
-        if named > before.msgid {
+        if named.previous() > before.msgid {
             let up_to =
                 format!("what counts as read in {} ends with {}", visible::name(&args.group), before.msgid.value());
             return Err(CliError::refused(up_to).advise("name a message up to there, the first that is to be unread"));

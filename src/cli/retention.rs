@@ -70,7 +70,7 @@ pub struct SetArgs {
     /// Keep so many items at the most: messages, and all else that has a msgid
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), group = "what")]
     pub count: Option<u64>,
-    /// Keep so many bytes of items at the most
+    /// Keep so many bytes of items at the most, or a sixteenth more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), group = "what")]
     pub bytes: Option<u64>,
     /// Remove what everybody's devices have acknowledged, once it is older than this
@@ -218,9 +218,10 @@ fn explained(kept: &Kept, first_ms: Option<u64>, now_ms: u64, holder: Option<&Ho
         lines.push_str("\nwhy          no limit is set");
     }
     if let Some(age_s) = kept.policy.age_s.filter(|_| left > 0) {
-        let is = first_ms.map_or_else(String::new, |sent_ms| {
-            format!("it is {} old, and ", when::span(kept.clock_ms.saturating_sub(sent_ms)))
-        });
+        // An edit of what is gone has no time, and what was stamped by a wrong clock is not as old as it looks.
+        let old_ms = first_ms.map(|sent_ms| kept.clock_ms.saturating_sub(sent_ms));
+        let old_ms = old_ms.filter(|old_ms| *old_ms <= age_s.saturating_mul(1_000));
+        let is = old_ms.map_or_else(String::new, |old_ms| format!("it is {} old, and ", when::span(old_ms)));
         lines
             .push_str(&format!("\nby age       {first} is the oldest: {is}goes once it is older than {}", span(age_s)));
     }
@@ -229,7 +230,7 @@ fn explained(kept: &Kept, first_ms: Option<u64>, now_ms: u64, holder: Option<&Ho
         lines.push_str(&format!("\nby count     {left} of {count}: {then}"));
     }
     if let Some(bytes) = kept.policy.bytes {
-        lines.push_str(&format!("\nby bytes     what is there takes {bytes} at most; with more the oldest goes"));
+        lines.push_str(&format!("\nby bytes     the oldest goes where all takes more than {bytes} by a sixteenth"));
     }
     let behind_ms = now_ms.saturating_sub(kept.clock_ms);
     if behind_ms > CLOCK_BEHIND_MS && (kept.policy.age_s.is_some() || kept.policy.acked_s.is_some()) {
@@ -274,11 +275,13 @@ mod tests {
             "gone         1 to 3, for good",
             "by age       4 is the oldest: it is 1 d old, and goes once it is older than 7 d",
             "by count     5 of 5: with each new one the oldest goes",
-            "by bytes     what is there takes 1000 at most; with more the oldest goes",
+            "by bytes     the oldest goes where all takes more than 1000 by a sixteenth",
             "clock        ages are reckoned by one that is 1 d behind",
         ] {
             assert!(said.contains(line), "{line:?} is not in {said}");
         }
+        let old = explained(&Kept { clock_ms: 30 * 86_400_000, ..kept.clone() }, Some(0), 30 * 86_400_000, None);
+        assert!(old.contains("by age       4 is the oldest: goes once it is older than 7 d"), "{old}");
         let said = explained(&Kept { head: MessageId::new(5), ..kept }, None, 86_400_000, None);
         assert!(said.contains("by count     2 of 5: it is not reached") && !said.contains("clock"), "{said}");
     }

@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::cli::context::Context;
 use crate::cli::exit::{CliError, Exit};
 use crate::cli::{trouble, visible};
-use crate::client::{RequestError, Who};
+use crate::client::{Group, RequestError, Role, Who};
+use crate::limits::STAYS_ENDED_AT_ONCE;
 use crate::wire::code::Code;
 
 /// What can be done to users.
@@ -70,8 +71,7 @@ Operators only.
 Operators only. They are shut out at once, leave all their groups and lose all their devices. What they wrote stays, \
 under their handle with \"(deleted)\" behind it. A group whose last owner they were gets another. The handle is \
 reserved: nobody can have it until it is freed. There is no way back; to keep somebody out for a while there is \
-`gaggle user deactivate`. Who deletes themselves and is in more than 256 groups stays in the rest until another \
-operator asks for the same.
+`gaggle user deactivate`. Who is in more than 256 groups cannot delete themselves: another operator can.
 
   gaggle user delete bob")]
     Delete {
@@ -145,7 +145,12 @@ pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliEr
             (handle, "may come in again")
         }
         UserCommand::Delete { handle } => {
-            context.anyone().await?.delete_user(handle).await.map_err(refused)?;
+            let client = context.anyone().await?;
+            if client.connected().await?.handle.eq_ignore_ascii_case(handle) {
+                let is_in = |group: &Group| group.role != Role::Former;
+                may_delete_themselves(client.groups().await?.iter().filter(|group| is_in(group)).count())?;
+            }
+            client.delete_user(handle).await.map_err(refused)?;
             (handle, "is deleted; the handle is reserved until gaggle user free-handle")
         }
         UserCommand::FreeHandle { handle } => {
@@ -156,6 +161,15 @@ pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliEr
     context.output.record("", &DoneJson { handle })?;
     context.output.words(&format!("{} {words}", visible::name(handle)));
     Ok(Exit::Done)
+}
+
+/// Who is in more groups is shut out before all of it is done, and hears nothing of the rest.
+fn may_delete_themselves(groups: usize) -> Result<(), CliError> {
+    if groups <= STAYS_ENDED_AT_ONCE {
+        return Ok(());
+    }
+    let words = format!("you are in {groups} groups, and who deletes themselves may be in {STAYS_ENDED_AT_ONCE}");
+    Err(CliError::refused(words).advise("leave some of them first, or ask another operator to delete you"))
 }
 
 fn refused(error: RequestError) -> CliError {
@@ -197,4 +211,17 @@ async fn name(context: &Context, text: &str) -> Result<Exit, CliError> {
     };
     context.output.words(&words);
     Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_in_too_many_groups_is_told_so_before_they_are_shut_out_half_deleted() {
+        assert_eq!(may_delete_themselves(STAYS_ENDED_AT_ONCE), Ok(()));
+        let error = may_delete_themselves(STAYS_ENDED_AT_ONCE + 1).unwrap_err();
+        assert_eq!(error.exit(), Exit::Refused);
+        assert!(error.to_string().contains("in 257 groups"), "{error}");
+    }
 }

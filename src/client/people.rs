@@ -8,6 +8,7 @@ use crate::client::types::{User, byte};
 use crate::core::people::Switches;
 use crate::ids::{GroupId, UserId};
 use crate::limits::LIST_ROWS_MAX;
+use crate::wire::code::Code;
 use crate::wire::frame::{self, Frame, user_info};
 
 /// Who does something with a user, or is told something of them.
@@ -156,7 +157,9 @@ impl Client {
     async fn shut_out<Q: Frame, A: Frame>(&self, handle: &str, question: &Q) -> Result<Option<A>, RequestError> {
         let own = self.connected().await?.handle;
         match self.call(Effect::Changes, question).await {
-            Err(RequestError::ShutOut(_)) if own.eq_ignore_ascii_case(handle) => Ok(None),
+            Err(RequestError::ShutOut(why)) if why.is(Code::Deactivated) && own.eq_ignore_ascii_case(handle) => {
+                Ok(None)
+            }
             answer => answer.map(Some),
         }
     }
@@ -171,9 +174,9 @@ impl Client {
     }
 
     /// Deletes a user for ever: shut out at once, then gone from all groups. The handle stays reserved, see
-    /// [`Client::free_handle`]. Where this fails half way the user stays shut out, and asking again goes on; who deletes
-    /// themselves and is in hundreds of groups is shut out by the first step, and another operator has to go on.
-    /// Operators only.
+    /// [`Client::free_handle`]. Where this fails half way the user stays shut out, and asking again goes on. Who deletes
+    /// themselves and is in more groups than [`STAYS_ENDED_AT_ONCE`](crate::limits::STAYS_ENDED_AT_ONCE) is shut out by
+    /// the first step, which passes for all of it here, and another operator has to go on. Operators only.
     ///
     /// # Errors
     /// See [`RequestError`].
