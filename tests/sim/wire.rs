@@ -26,7 +26,8 @@ enum Asked {
 /// A page under way.
 struct Page {
     group: GroupId,
-    /// The head when it was asked for.
+    /// The last item that the user might see when it was asked for. Who comes back afterwards may see more by the time it
+    /// is written.
     head: MessageId,
     /// Everything visible up to here was written, or lay below what was asked for.
     covered: MessageId,
@@ -127,7 +128,7 @@ impl Wire {
                 frame::Pull::TYPE => {
                     let frame::Pull { gid, after, deliver, .. } = read(&raw)?;
                     let counts = deliver && after >= server.cursor(gid, known.user, known.device);
-                    let (head, covered) = (model.head(gid), after);
+                    let (head, covered) = (model.visible_head(known.user, gid), after);
                     let page =
                         Page { group: gid, head, covered, is_first: true, gone: Vec::new(), delivers: deliver, counts };
                     known.asked.insert(number, Asked::Page(page));
