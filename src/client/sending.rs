@@ -74,7 +74,7 @@ pub(super) struct Sending {
     /// When another process of the profile last showed up here.
     others_at: Option<u64>,
     ended: Option<ConnectError>,
-    /// Answers were written and not synced.
+    /// Answers were written and not synced, or what could not be made durable.
     unsynced: bool,
     not_before: u64,
     waiters: Vec<(ClientSeq, OutcomeReply)>,
@@ -137,9 +137,11 @@ impl Sending {
             let drain = &mut kept.drain;
             kept.file.step(synced, |outbox| decide(drain, outbox))
         };
+        // Where this fails, what it wrote may be read again, and is not durable.
+        let was_unsynced = std::mem::replace(&mut self.unsynced, true);
         let (others, own) = self.with_file(work).await??;
         self.note_others(&others);
-        self.unsynced = !synced && (self.unsynced || !own.is_empty());
+        self.unsynced = !synced && (was_unsynced || !own.is_empty());
         self.tell(&others);
         self.tell(&own);
         Ok(own)

@@ -1,11 +1,14 @@
 //! The sending half on a simulated disk.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::client::live::Live;
+use crate::core::inbox::Pull;
 use crate::core::outbox::Settled;
 use crate::disk::simulated::SimulatedDisk;
+use crate::wire::WireError;
 
 const FOLDER: &str = "/profile";
 
@@ -101,4 +104,62 @@ fn entries_that_get_new_numbers_together_keep_their_order_in_a_power_loss() {
         *if has_moved { &mut moved } else { &mut stayed } += 1;
     }
     assert!(moved > 0 && stayed > 0, "{moved} moved, {stayed} stayed");
+}
+
+/// A connection on which nothing may leave that a power loss would take back.
+struct Held {
+    disk: SimulatedDisk,
+    sent: Mutex<Vec<ClientSeq>>,
+}
+
+impl Line for Held {
+    async fn send(&self, seq: ClientSeq, _send: &frame::Send) -> Result<(), WireError> {
+        for seed in 0..20 {
+            let mut found = OutboxFile::new(Arc::new(self.disk.crash(seed)), Path::new(FOLDER));
+            found.refresh().unwrap();
+            assert!(found.outbox().entry(seq).is_some(), "{seq} would be given again: seed {seed}");
+        }
+        self.sent.lock().unwrap().push(seq);
+        Ok(())
+    }
+
+    async fn write_acks(&self, _acks: &frame::Ack) -> Result<(), WireError> {
+        Ok(())
+    }
+
+    fn open_page(&self, _pull: Pull) {}
+
+    fn open_list(&self, _after: GroupId) {}
+
+    fn fail(&self, error: &WireError) {
+        panic!("{error}");
+    }
+
+    async fn close(&self) {}
+
+    fn live(&self) -> Option<Arc<Live>> {
+        None
+    }
+}
+
+/// The file that was made anew is there under its name, though not for sure, and is read again.
+#[tokio::test]
+async fn what_could_not_be_made_durable_is_sent_by_nobody_before_it_is() {
+    let disk = SimulatedDisk::new();
+    let mut sending = sending(&disk);
+    let line = Held { disk: disk.clone(), sent: Mutex::new(Vec::new()) };
+    sending.welcome = Some((ClientSeq::ZERO, 16, 32 * 1024));
+    sending.connected = true;
+    sending.poll(1).await.unwrap();
+    // The first leaves the file doubtful; of the new file that the second makes only the name fails.
+    for (passing, number) in [(0, 1), (1, 2)] {
+        disk.fail_syncs_after(passing, 1, "profile");
+        let (reply, queued) = oneshot::channel();
+        let (group, tag) = (GroupId::new(7), Tag::new([number; 8]));
+        sending.queue(vec![Queue { group, tag, payload: Bytes::from_static(b"text"), reply }], 2).await;
+        assert!(queued.await.unwrap().is_err());
+    }
+    assert_eq!(sending.outbox().unwrap().count(), 1, "the second is read again");
+    sending.pump(&line, 3).await.unwrap();
+    assert_eq!(line.sent.lock().unwrap().len(), 1);
 }
