@@ -10,7 +10,6 @@ use crate::cli::exit::{CliError, Exit};
 use crate::cli::{invite, trouble, visible, when};
 use crate::client::{Client, Device, RequestError};
 use crate::ids::DeviceId;
-use crate::wire::code::Code;
 
 /// What can be done to devices.
 #[derive(Debug, Clone, Subcommand)]
@@ -100,7 +99,7 @@ pub async fn run(context: &Context, command: &DevicesCommand) -> Result<Exit, Cl
     match command {
         DevicesCommand::List(args) => list(context, &client, args.whose.as_deref()).await,
         DevicesCommand::Add(args) => {
-            let link = client.add_device(args.whose.as_deref(), args.expires).await.map_err(of_others)?;
+            let link = client.add_device(args.whose.as_deref(), args.expires).await.map_err(trouble::of_operators)?;
             invite::print(context, &link, args.whose.as_deref())
         }
         DevicesCommand::Rename { device, name } => {
@@ -123,14 +122,9 @@ fn this(context: &Context) -> Result<Option<DeviceId>, CliError> {
     if context.common.operator { Ok(None) } else { Ok(Some(context.profile()?.account()?.device)) }
 }
 
-/// Of one's own everything is allowed.
-fn of_others(error: RequestError) -> CliError {
-    trouble::advised(error, &[(Code::NotAllowed, trouble::OPERATORS_ALONE)])
-}
-
 async fn list(context: &Context, client: &Client, whose: Option<&str>) -> Result<Exit, CliError> {
     let this = this(context)?;
-    for device in client.devices(whose).await.map_err(of_others)? {
+    for device in client.devices(whose).await.map_err(trouble::of_operators)? {
         let this = this == Some(device.device);
         let json = DeviceJson {
             device: device.device.to_string(),

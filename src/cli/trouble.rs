@@ -56,6 +56,12 @@ pub fn advised(error: RequestError, advice: &[(Code, &str)]) -> CliError {
     }
 }
 
+/// A failure of what operators alone may do.
+#[must_use]
+pub fn of_operators(error: RequestError) -> CliError {
+    advised(error, &[(Code::NotAllowed, OPERATORS_ALONE)])
+}
+
 /// Why there is no answer to what was sent: the server said why it waits, or there is no connection, or nobody knows.
 #[must_use]
 pub fn cause(client: &Client) -> String {

@@ -137,11 +137,11 @@ pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliEr
             return told(context, client.receipts_told_to().await?);
         }
         UserCommand::Deactivate { handle } => {
-            context.anyone().await?.deactivate_user(handle).await.map_err(refused)?;
+            context.anyone().await?.deactivate_user(handle).await.map_err(trouble::of_operators)?;
             (handle, "is shut out; gaggle user reactivate lets them in again")
         }
         UserCommand::Reactivate { handle } => {
-            context.anyone().await?.reactivate_user(handle).await.map_err(refused)?;
+            context.anyone().await?.reactivate_user(handle).await.map_err(trouble::of_operators)?;
             (handle, "may come in again")
         }
         UserCommand::Delete { handle } => {
@@ -150,7 +150,7 @@ pub async fn run(context: &Context, command: &UserCommand) -> Result<Exit, CliEr
                 let is_in = |group: &Group| group.role != Role::Former;
                 may_delete_themselves(client.groups().await?.iter().filter(|group| is_in(group)).count())?;
             }
-            client.delete_user(handle).await.map_err(refused)?;
+            client.delete_user(handle).await.map_err(trouble::of_operators)?;
             (handle, "is deleted; the handle is reserved until gaggle user free-handle")
         }
         UserCommand::FreeHandle { handle } => {
@@ -170,10 +170,6 @@ fn may_delete_themselves(groups: usize) -> Result<(), CliError> {
     }
     let words = format!("you are in {groups} groups, and who deletes themselves may be in {STAYS_ENDED_AT_ONCE}");
     Err(CliError::refused(words).advise("leave some of them first, or ask another operator to delete you"))
-}
-
-fn refused(error: RequestError) -> CliError {
-    trouble::advised(error, &[(Code::NotAllowed, trouble::OPERATORS_ALONE)])
 }
 
 /// Only what a deleted user leaves behind can be freed.
