@@ -48,6 +48,10 @@ pub(super) struct Segment {
     pub(super) condensed: Option<Condensed>,
 }
 
+/// The last frame that a condensed segment may stand for. Frames are numbered without a gap from 1, and only such a
+/// segment leaves some out: so no frame of a log comes near the last number there is, which the next one would bear again.
+const CONDENSED_LSN_MAX: Lsn = Lsn::new(u64::MAX / 2);
+
 /// What the header of a condensed segment says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Condensed {
@@ -273,7 +277,7 @@ impl Segment {
         }
         let ops = u32::try_from(number_at(72) >> 32).unwrap_or(u32::MAX);
         let says = Condensed { first: Lsn::new(number_at(56)), last: Lsn::new(number_at(64)), ops };
-        if is_condensed && (says.first == Lsn::ZERO || says.last < says.first) {
+        if is_condensed && (says.first == Lsn::ZERO || says.last < says.first || says.last > CONDENSED_LSN_MAX) {
             return Err(damaged(&path, format!("it says that it holds frames {} to {}", says.first, says.last)));
         }
         let condensed = is_condensed.then_some(says);
@@ -329,6 +333,25 @@ mod tests {
             00000000000000640000000000000007\
             000000000000000900000005";
         assert_eq!(&hex(&condensed)[..152], said);
+    }
+
+    #[test]
+    fn a_condensed_segment_that_leaves_what_follows_no_numbers_is_damage() {
+        let folder = Path::new("/log");
+        let look_at = |last| {
+            let says = Condensed { first: Lsn::new(1), last, ops: 0 };
+            let bytes = SEGMENT_HEAD_BYTES as u64 + 9;
+            let segment = Segment { number: 1, nonce: 0x55, bytes, path: PathBuf::new(), condensed: Some(says) };
+            let file = [segment.head(STORE).as_slice(), &[0; 9]].concat();
+            let path = path_of(folder, 1);
+            let disk = SimulatedDisk::holding(folder, [(path.as_path(), file.as_slice())]).unwrap();
+            Segment::look(&disk, folder, STORE, 1).map(|(segment, _)| segment.condensed)
+        };
+        assert!(look_at(CONDENSED_LSN_MAX).unwrap().is_some_and(|says| says.last == CONDENSED_LSN_MAX));
+        for last in [CONDENSED_LSN_MAX.next(), Lsn::new(u64::MAX)] {
+            let error = look_at(last).unwrap_err();
+            assert!(matches!(&error, StoreError::Damaged { path, .. } if path == &path_of(folder, 1)), "{error}");
+        }
     }
 
     #[test]
