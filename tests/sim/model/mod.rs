@@ -55,6 +55,8 @@ struct Send {
     committed: Option<MessageId>,
     /// What it recalls.
     recalls: Option<MessageId>,
+    /// What it edits.
+    edits: Option<MessageId>,
     /// The server has refused it for good; an answer that is lost may be followed by another, under another number.
     refused: bool,
     /// Its application was told so.
@@ -242,20 +244,36 @@ impl Model {
         let user = self.devices.get(&device).map_or(UserId::ZERO, |known| known.user);
         let voice = self.groups.get(&group).and_then(|history| history.voice(user));
         let recalls = if let Say::Recall(target) = what { Some(*target) } else { None };
+        let edits = if let Say::Edit { target, .. } = what { Some(*target) } else { None };
         let (committed, refused, told_refused) = (None, false, false);
-        let send = Send { device, group, safe, order, voice, committed, recalls, refused, told_refused };
+        let send = Send { device, group, safe, order, voice, committed, recalls, edits, refused, told_refused };
         if self.sends.insert(tag, send).is_some() { Err("a tag was drawn twice".to_owned()) } else { Ok(()) }
     }
 
     /// The server answers that a send is stored, or an application is told.
-    pub fn answered_sent(&self, tag: Tag, group: GroupId, msgid: MessageId) -> Result<(), Broken> {
-        match self.groups.get(&group).and_then(|history| history.item(msgid)) {
-            None => Err(format!("a send was answered as {group} {msgid} before that is committed")),
-            Some(committed) if committed.item.tag != tag => {
-                Err(format!("a send was answered as {group} {msgid}, which is another"))
-            }
-            Some(_) => Ok(()),
+    pub fn answered_sent(&mut self, tag: Tag, group: GroupId, msgid: MessageId) -> Result<(), Broken> {
+        let is_it = match self.groups.get(&group).and_then(|history| history.item(msgid)) {
+            None => return Err(format!("a send was answered as {group} {msgid} before that is committed")),
+            Some(committed) if committed.item.kind == kind::HIDDEN => self.is_hidden_edit(tag, group, msgid),
+            Some(committed) => committed.item.tag == tag,
+        };
+        if is_it { Ok(()) } else { Err(format!("a send was answered as {group} {msgid}, which is another")) }
+    }
+
+    /// Whether this is the edit that a start found hidden, as what it edits had gone before anybody saw it: only the
+    /// answer says whose it is, and nobody else is told so afterwards.
+    fn is_hidden_edit(&mut self, tag: Tag, group: GroupId, msgid: MessageId) -> bool {
+        let has_it = |send: &Send| send.group == group && send.committed == Some(msgid);
+        if let Some((owner, _)) = self.sends.iter().find(|(_, send)| has_it(send)) {
+            return *owner == tag;
         }
+        let Some(send) = self.sends.get_mut(&tag) else { return false };
+        let is_gone = |target| self.groups.get(&group).is_some_and(|history| history.is_gone(target));
+        let may_be = send.group == group && send.committed.is_none() && send.edits.is_some_and(is_gone);
+        if may_be {
+            send.committed = Some(msgid);
+        }
+        may_be
     }
 
     /// The server answers that a send is refused for good.

@@ -13,11 +13,11 @@
 //!
 //! # How it goes
 //!
-//! A segment that was sealed is compressed at once, without what is dead by itself. When the log has grown by a quarter
-//! since the last time there is a *round* over all condensed segments: from the newest to the oldest each operation whose
-//! key was seen before is marked, a part of the keys at a time, so that memory is bounded ([`CONDENSE_KEYS_MAX`] says what
-//! it takes); then the segments that hold enough that is dead are written anew, from the oldest to the newest. A round costs
-//! a reading of the log for each part.
+//! A segment that was sealed is compressed at once, without what is dead by itself, also in the middle of a round. When the
+//! log has grown by a quarter since the last time there is a *round* over all segments that are condensed by then: from the
+//! newest to the oldest each operation whose key was seen before is marked, a part of the keys at a time, so that memory is
+//! bounded ([`CONDENSE_KEYS_MAX`] says what it takes); then the segments that hold enough that is dead are written anew, from
+//! the oldest to the newest. A round costs a reading of the log for each part.
 //!
 //! A crash at any point leaves each segment as it was or as it was to become, and both are right beside each other.
 
@@ -117,6 +117,11 @@ impl Condenser {
         if self.look()? {
             return Ok(true);
         }
+        let low_mark = self.low_mark();
+        // A round may take long, and goes over nothing that was sealed since it began.
+        if self.compress(low_mark)? {
+            return Ok(true);
+        }
         if let Some(mut round) = self.round.take() {
             let is_over = self.advance(&mut round)?;
             if is_over {
@@ -124,10 +129,6 @@ impl Condenser {
             } else {
                 self.round = Some(round)
             }
-            return Ok(true);
-        }
-        let low_mark = self.low_mark();
-        if self.compress(low_mark)? {
             return Ok(true);
         }
         self.round = self.next_round(low_mark);

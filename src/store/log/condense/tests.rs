@@ -422,6 +422,31 @@ fn an_operation_that_is_unknown_in_a_condensed_segment_is_named_and_the_segment_
 /// What a segment leaves behind of which every row is dead.
 const EMPTY_BYTES: u64 = SEGMENT_HEAD_BYTES as u64 + 20;
 
+#[test]
+fn what_is_sealed_during_a_round_is_compressed_at_once_and_the_round_goes_on() {
+    let mut scene = Scene::new();
+    let seal_three = |scene: &mut Scene| {
+        let before = scene.writer_number();
+        while scene.writer_number() < before + 3 {
+            (0..6).for_each(|key| scene.commit(&[op(key, Some(&[key; 40]))]));
+        }
+        scene.flush();
+    };
+    seal_three(&mut scene);
+    while scene.condenser.round.is_none() {
+        assert!(scene.condenser.step().unwrap());
+    }
+    let (condensed, going_over) = (scene.condenser.condensed, scene.condenser.round.as_ref().unwrap().segments());
+    seal_three(&mut scene);
+    while scene.condenser.segments.len() < scene.condenser.sealed() || scene.condenser.condensed < condensed + 3 {
+        assert!(scene.condenser.step().unwrap());
+        assert_eq!(scene.condenser.round.as_ref().map(Round::segments), Some(going_over), "the round is under way");
+    }
+    scene.check();
+    scene.condense();
+    scene.check();
+}
+
 /// Scenario 28: however long rows are overwritten and removed, the log stays within a quarter of what is live in it.
 #[test]
 fn a_log_levels_off_at_what_is_live() {
