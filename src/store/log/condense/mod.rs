@@ -17,7 +17,8 @@
 //! log has grown by a quarter since the last time there is a *round* over all segments that are condensed by then: from the
 //! newest to the oldest each operation whose key was seen before is marked, a part of the keys at a time, so that memory is
 //! bounded ([`CONDENSE_KEYS_MAX`] says what it takes); then the segments that hold enough that is dead are written anew, from
-//! the oldest to the newest. A round costs a reading of the log for each part.
+//! the oldest to the newest. A round costs a reading of the log for each part, but for segments in which nothing is left:
+//! of those there are the more the longer the history is.
 //!
 //! A crash at any point leaves each segment as it was or as it was to become, and both are right beside each other.
 
@@ -269,7 +270,8 @@ impl Condenser {
 
     /// Takes a step of a round; says whether it is over.
     fn advance(&mut self, round: &mut Round) -> Result<bool, StoreError> {
-        if let Some(index) = round.next_to_mark() {
+        let says = |index: usize| self.segments.get(index).and_then(|segment| segment.condensed);
+        if let Some(index) = round.next_to_mark(|index| says(index).is_some_and(|says| says.ops == 0)) {
             let (segment, image, _) = self.read(index)?;
             let ops = image.ops(&segment).map(|raw| marks::Seen {
                 key: self.hashes.key(raw.tree, raw.key),

@@ -73,16 +73,21 @@ impl Round {
         self.marks.iter().map(live).sum()
     }
 
-    /// The next segment to be marked; none when all are.
-    pub(super) fn next_to_mark(&mut self) -> Option<usize> {
-        if self.unmarked == 0 && self.plan.is_none() {
-            self.last = HashMap::new();
-            match self.parts.pop() {
-                Some(part) => (self.part, self.unmarked) = (part, self.segments()),
-                None => self.plan = Some(self.decide()),
+    /// The next segment to be marked, but for those that are empty; none when all are.
+    pub(super) fn next_to_mark(&mut self, is_empty: impl Fn(usize) -> bool) -> Option<usize> {
+        loop {
+            if self.unmarked == 0 && self.plan.is_none() {
+                self.last = HashMap::new();
+                match self.parts.pop() {
+                    Some(part) => (self.part, self.unmarked) = (part, self.segments()),
+                    None => self.plan = Some(self.decide()),
+                }
+            }
+            match self.unmarked.checked_sub(1) {
+                Some(index) if is_empty(index) => self.unmarked = index,
+                next => return next,
             }
         }
-        self.unmarked.checked_sub(1)
     }
 
     /// Marks the operations of a segment.

@@ -447,6 +447,28 @@ fn what_is_sealed_during_a_round_is_compressed_at_once_and_the_round_goes_on() {
     scene.check();
 }
 
+#[test]
+fn a_round_takes_no_step_for_segments_in_which_nothing_is_left() {
+    let mut scene = Scene::new();
+    let rounds = |scene: &mut Scene| {
+        let before = scene.writer_number();
+        while scene.writer_number() < before + 4 {
+            scene.commit(&[op(1, Some(&[1; 40]))]);
+        }
+        scene.flush();
+        let mut steps = 0;
+        while scene.condenser.step().unwrap() {
+            steps += 1;
+        }
+        steps
+    };
+    let steps: Vec<u32> = (0..12).map(|_| rounds(&mut scene)).collect();
+    let empty = scene.condenser.segments.iter().filter(|it| it.condensed.is_some_and(|says| says.ops == 0)).count();
+    assert!(empty > 40, "{empty}");
+    assert!(steps.iter().all(|steps| *steps < 20), "{steps:?}");
+    scene.check();
+}
+
 /// Scenario 28: however long rows are overwritten and removed, the log stays within a quarter of what is live in it.
 #[test]
 fn a_log_levels_off_at_what_is_live() {
