@@ -274,10 +274,10 @@ pub const RETENTION_GROUPS_MAX: usize = 1_000;
 /// A body that was wiped is gone from the log an hour later at the most: it waits so long for others, in ms, and the rest is
 /// for the reading and writing.
 pub const WIPE_WAIT_MS: u64 = 15 * 60 * 1_000;
-/// Keys that are told apart at once while the log is condensed, some 40 bytes of memory each; where there are more, the log is
+/// Keys that are told apart at once while the log is condensed, some 30 bytes of memory each; where there are more, the log is
 /// read once for each part of them. The rest of what it takes are two bits for each operation of the log and one for each pair
 /// of its segments, and of the segment at hand its bytes, twice, and some 50 bytes for each of its operations.
-pub const CONDENSE_KEYS_MAX: usize = 400_000;
+pub const CONDENSE_KEYS_MAX: usize = 900_000;
 
 /// Bytes of disk that opening the store may take: the metadata of the index written anew, and the end of the log.
 pub const OPEN_ROOM_BYTES: u64 = 8 * 1024 * 1024;

@@ -32,9 +32,12 @@ impl Bits {
     }
 }
 
+/// The hash of a tree and a key: 128 bits, in two halves, as they take less room in a map so.
+pub(super) type Key = (u64, u64);
+
 /// An operation as a round sees it.
 pub(super) struct Seen {
-    pub(super) key: u128,
+    pub(super) key: Key,
     pub(super) is_put: bool,
     pub(super) bytes: usize,
 }
@@ -58,9 +61,9 @@ pub(super) struct Marks {
 pub(super) struct Hashes(RandomState, RandomState);
 
 impl Hashes {
-    pub(super) fn key(&self, tree: Tree, key: &[u8]) -> u128 {
+    pub(super) fn key(&self, tree: Tree, key: &[u8]) -> Key {
         let parts = (tree.number(), key);
-        (u128::from(self.0.hash_one(parts)) << 64) | u128::from(self.1.hash_one(parts))
+        (self.0.hash_one(parts), self.1.hash_one(parts))
     }
 }
 
@@ -74,8 +77,7 @@ pub(super) struct Part {
 impl Part {
     pub(super) const ALL: Part = Part { bits: 0, value: 0 };
 
-    pub(super) fn has(self, hash: u128) -> bool {
-        let top = u64::try_from(hash >> 64).unwrap_or(u64::MAX);
+    pub(super) fn has(self, (top, _): Key) -> bool {
         self.bits == 0 || top >> (64 - self.bits) == self.value
     }
 

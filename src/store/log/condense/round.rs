@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::marks::{Bits, Marks, Part, Seen};
+use super::marks::{Bits, Key, Marks, Part, Seen};
 use crate::ids::Lsn;
 use crate::store::wide;
 
@@ -13,7 +13,7 @@ const DEAD: u64 = 8;
 /// The last word on a key: in which segment, and whether it is a put.
 #[derive(Clone, Copy)]
 struct Last {
-    segment: usize,
+    segment: u32,
     is_put: bool,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Round {
     marks: Vec<Marks>,
     part: Part,
     parts: Vec<Part>,
-    last: HashMap<u128, Last>,
+    last: HashMap<Key, Last>,
     /// Segments that are still to be marked for this part: those below.
     unmarked: usize,
     /// Which segments are written anew, once that is decided, and of which all removes go.
@@ -94,6 +94,8 @@ impl Round {
     pub(super) fn mark(&mut self, segment: usize, ops: impl Iterator<Item = Seen>, keys_max: usize) {
         self.unmarked = segment;
         let segments = self.segments();
+        // A log of more segments than that would hold 70 PB.
+        let place = u32::try_from(segment).unwrap_or(u32::MAX);
         let ops: Vec<Seen> = ops.collect();
         let Some(mut marks) = self.marks.get_mut(segment).map(std::mem::take) else { return };
         if marks.bytes == 0 {
@@ -107,7 +109,7 @@ impl Round {
                 continue;
             }
             let Some(last) = self.last.get(&op.key).copied() else {
-                self.last.insert(op.key, Last { segment, is_put: op.is_put });
+                self.last.insert(op.key, Last { segment: place, is_put: op.is_put });
                 if !op.is_put && marks.removes.set(index) {
                     marks.remove_bytes = marks.remove_bytes.saturating_add(wide(op.bytes));
                 }
@@ -119,7 +121,7 @@ impl Round {
             }
             if op.is_put
                 && !last.is_put
-                && let Some(remover) = self.marks.get_mut(last.segment)
+                && let Some(remover) = usize::try_from(last.segment).ok().and_then(|at| self.marks.get_mut(at))
             {
                 remover.puts_in.set(segment);
             }
