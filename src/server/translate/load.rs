@@ -219,7 +219,8 @@ pub(super) fn write(tree: Tree, key: &[u8], value: &Bytes) -> Result<Option<Writ
         Tree::Cursors => {
             let (group, user, device) = keys::parse_cursor(key)?;
             let CursorRecord { msgid, content, own, extensions } = CursorRecord::decode(value)?;
-            let version = extensions.number(cursor_extension::VERSION)?;
+            // A device's has none, and what stands there nobody would write again.
+            let version = if device == READ_MARK { extensions.number(cursor_extension::VERSION)? } else { 0 };
             Write::Cursor(group, user, device, CursorRow { msgid, content, own, version })
         }
         Tree::Users => Write::User(keys::parse_user(key)?, user_row(&UserRecord::decode(value)?)?),
