@@ -106,7 +106,7 @@
 //!   is told by the log alone, a part of the keys at a time, never by the index, which may be wrong. So the log stays within
 //!   a quarter of what is live in it, and each byte written costs about four read, for each part of the keys (of
 //!   [`limits::CONDENSE_KEYS_MAX`] at the most); a segment of which everything is dead leaves a file of a hundred bytes,
-//!   which is read by a start alone. Where more is written than condensing keeps up with, it grows until there is time.
+//!   which is not gone over again. Where more is written than condensing keeps up with, it grows until there is time.
 //!   A wiped body is gone after an hour: what was wiped before a start is not known at the next one, so each start goes
 //!   over the log as if something had been.
 //! - **One copy of the resident rows.** [`core::state::State`] holds only what the batch under way changes, over the

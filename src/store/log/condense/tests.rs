@@ -93,6 +93,15 @@ impl Scene {
         self.flushed.store(self.writer.synced().value(), Ordering::Relaxed);
     }
 
+    /// Writes these rows again and again until so many more segments are sealed, and flushed.
+    fn seal(&mut self, segments: u64, keys: std::ops::Range<u8>) {
+        let before = self.writer_number();
+        while self.writer_number() < before + segments {
+            keys.clone().for_each(|key| self.commit(&[op(key, Some(&[key; 40]))]));
+        }
+        self.flush();
+    }
+
     fn condense(&mut self) {
         while self.condenser.is_due() {
             self.condenser.step().unwrap();
@@ -419,25 +428,15 @@ fn an_operation_that_is_unknown_in_a_condensed_segment_is_named_and_the_segment_
     assert!(bytes_of(&shared, &segment.path) == before);
 }
 
-/// What a segment leaves behind of which every row is dead.
-const EMPTY_BYTES: u64 = SEGMENT_HEAD_BYTES as u64 + 20;
-
 #[test]
 fn what_is_sealed_during_a_round_is_compressed_at_once_and_the_round_goes_on() {
     let mut scene = Scene::new();
-    let seal_three = |scene: &mut Scene| {
-        let before = scene.writer_number();
-        while scene.writer_number() < before + 3 {
-            (0..6).for_each(|key| scene.commit(&[op(key, Some(&[key; 40]))]));
-        }
-        scene.flush();
-    };
-    seal_three(&mut scene);
+    scene.seal(3, 0..6);
     while scene.condenser.round.is_none() {
         assert!(scene.condenser.step().unwrap());
     }
     let (condensed, going_over) = (scene.condenser.condensed, scene.condenser.round.as_ref().unwrap().segments());
-    seal_three(&mut scene);
+    scene.seal(3, 0..6);
     while scene.condenser.segments.len() < scene.condenser.sealed() || scene.condenser.condensed < condensed + 3 {
         assert!(scene.condenser.step().unwrap());
         assert_eq!(scene.condenser.round.as_ref().map(Round::segments), Some(going_over), "the round is under way");
@@ -451,11 +450,7 @@ fn what_is_sealed_during_a_round_is_compressed_at_once_and_the_round_goes_on() {
 fn a_round_takes_no_step_for_segments_in_which_nothing_is_left() {
     let mut scene = Scene::new();
     let rounds = |scene: &mut Scene| {
-        let before = scene.writer_number();
-        while scene.writer_number() < before + 4 {
-            scene.commit(&[op(1, Some(&[1; 40]))]);
-        }
-        scene.flush();
+        scene.seal(4, 1..2);
         let mut steps = 0;
         while scene.condenser.step().unwrap() {
             steps += 1;
@@ -468,6 +463,9 @@ fn a_round_takes_no_step_for_segments_in_which_nothing_is_left() {
     assert!(steps.iter().all(|steps| *steps < 20), "{steps:?}");
     scene.check();
 }
+
+/// What a segment leaves behind of which every row is dead.
+const EMPTY_BYTES: u64 = SEGMENT_HEAD_BYTES as u64 + 20;
 
 /// Scenario 28: however long rows are overwritten and removed, the log stays within a quarter of what is live in it.
 #[test]
