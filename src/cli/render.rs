@@ -87,7 +87,12 @@ struct GoneJson {
 
 /// The users that a line about this item names.
 pub fn mentioned(item: &Item) -> impl Iterator<Item = UserId> {
-    let other = match &item.content {
+    std::iter::once(item.author).chain(whom(&item.content)).filter(|user| *user != UserId::ZERO)
+}
+
+/// The user that it happened to, where it is about one.
+fn whom(content: &Content) -> Option<UserId> {
+    match content {
         Content::Joined(user)
         | Content::Left(user)
         | Content::Removed(user)
@@ -106,8 +111,7 @@ pub fn mentioned(item: &Item) -> impl Iterator<Item = UserId> {
         | Content::PolicyChanged(_)
         | Content::Hidden
         | Content::Unsupported(_) => None,
-    };
-    std::iter::once(item.author).chain(other).filter(|user| *user != UserId::ZERO)
+    }
 }
 
 /// The line, with its line break.
@@ -157,26 +161,7 @@ fn label(form: Form<'_>) -> String {
 }
 
 fn json(item: &Item, seen_before: bool, names: &Names) -> Result<String, CliError> {
-    let user = match &item.content {
-        Content::Joined(user)
-        | Content::Left(user)
-        | Content::Removed(user)
-        | Content::RoleChanged(user, _)
-        | Content::Muted(user)
-        | Content::Unmuted(user)
-        | Content::BanLifted(user) => Some(*user),
-        Content::Text(_)
-        | Content::Recalled { .. }
-        | Content::Edit { .. }
-        | Content::Recall(_)
-        | Content::Reaction { .. }
-        | Content::Created(_)
-        | Content::Renamed(_)
-        | Content::Topic(_)
-        | Content::PolicyChanged(_)
-        | Content::Hidden
-        | Content::Unsupported(_) => None,
-    };
+    let user = whom(&item.content);
     let name =
         if let Content::Created(name) | Content::Renamed(name) = &item.content { Some(name.as_str()) } else { None };
     let role = if let Content::RoleChanged(_, role) = &item.content { Some(role.name()) } else { None };

@@ -1,13 +1,12 @@
 //! Who is in a group and as what: borders of stays by every road, roles, muting, bans, policies, owners.
 
-use gaggle::client::{Content, History, Outcome, RequestError, Role, Who};
+use gaggle::client::{History, Outcome, RequestError, Role, Who};
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::wire::code::Code;
 use gaggle::wire::frame::{
     AddMember, Done, Error, Extensions, GroupCreated, LeaveGroup, ListMembers, MemberList, OpenDirect, RemoveMember,
-    RenameGroup, Sent, SetBanned, SetMuted, SetPolicy, SetRole, SetTopic, Skip,
+    RenameGroup, SetBanned, SetMuted, SetPolicy, SetRole, SetTopic, Skip,
 };
-use gaggle::wire::item::{Item, kind};
 
 use crate::harness::{Person, Scene, Site, raw_group};
 use crate::raw::{Pulling, Raw, assert_refused, msgids};
@@ -78,118 +77,6 @@ async fn who_comes_and_goes_gets_exactly_the_stays_by_every_road() {
     assert_eq!(browsed(&bob, group).await, stays, "browsed");
     let new = site.add_device(&bob).await;
     assert_eq!(browsed(&new, group).await, stays, "from a device that is new");
-}
-
-/// Scenario 20: bob sends as fast as he can and is removed in mid-stream: nothing of him stands above the removal, he sees
-/// that and nothing above it, and what another device of his still had to send ends for good.
-#[tokio::test]
-async fn who_is_removed_in_mid_stream_has_nothing_above_the_removal() {
-    let mut scene = Scene::start().await;
-    let address = scene.site.address();
-    let mut bob = scene.bob.call(address).await;
-    let (mut requests, mut removal) = (std::collections::VecDeque::new(), None);
-    let mut stored = Vec::new();
-    for seq in 1..=400u64 {
-        if requests.len() == 16 {
-            let answer: Result<Sent, Error> = bob.answer(requests.pop_front().unwrap()).await;
-            match answer {
-                Ok(sent) => stored.push(sent.msgid),
-                Err(error) => assert_eq!(error.code, Code::NotMember.number(), "{error:?}"),
-            }
-        }
-        if seq == 200 {
-            removal = Some(scene.ada.post(&remove(scene.group, "bob")).await);
-        }
-        let lowest = seq - requests.len() as u64;
-        requests.push_back(bob.post_text(seq, lowest, scene.group, &format!("bob {seq}")).await);
-    }
-    let removed = scene.ada.answer::<Done>(removal.unwrap()).await.unwrap().msgid;
-    for request in requests {
-        let answer: Result<Sent, Error> = bob.answer(request).await;
-        assert_eq!(answer.unwrap_err().code, Code::NotMember.number());
-    }
-    assert!(!stored.is_empty() && stored.iter().all(|msgid| *msgid < removed), "{removed} {stored:?}");
-    scene.send_many(20).await;
-    let seen = bob.browse(scene.group, 0).await;
-    assert_eq!(seen.first().map(|item| (item.msgid.value(), item.kind)), Some((2, kind::JOINED)));
-    assert_eq!(seen.last().map(|item| (item.msgid, item.kind)), Some((removed, kind::REMOVED)));
-    let all = scene.ada.browse(scene.group, 0).await;
-    let bobs = bob_of(&seen);
-    assert!(all.iter().filter(|item| item.msgid > removed).all(|item| item.author != bobs));
-}
-
-fn bob_of(seen: &[Item]) -> gaggle::ids::UserId {
-    seen.iter().find(|item| item.kind == kind::TEXT && item.body.starts_with(b"bob")).unwrap().author
-}
-
-/// Scenario 20: sends that wait on another device of who was removed end in a permanent, typed error, each once.
-#[tokio::test]
-async fn what_a_removed_member_still_had_to_send_ends_for_good() {
-    let site = Site::start().await;
-    let ada = site.operator("ada").await;
-    let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
-    let bob = site.join(&ada, "bob", Some(group)).await;
-    let other = site.add_device(&bob).await;
-    ada.client.remove_member(group, "bob").await.unwrap();
-    for text in ["one", "two", "three"] {
-        let outcome = other.outcome(group, text).await;
-        assert!(matches!(&outcome, Outcome::Refused(refusal) if refusal.is(Code::NotMember)), "{outcome:?}");
-    }
-    assert!(other.profile.outbox().unwrap().is_empty(), "nothing is tried again");
-    assert_eq!(ada.client.pull(group, MessageId::ZERO, 0).await.unwrap().head, MessageId::new(3));
-}
-
-/// Scenario 21: somebody is added while three send at full rate and a fourth is away, and removed before that one returns:
-/// join and leave have their place in the one order, and every message its author.
-#[tokio::test]
-async fn joins_and_leaves_have_their_place_in_the_one_order() {
-    let site = Site::start().await;
-    let carl = site.operator("carl").await;
-    let group = carl.client.create_group("team", History::FromJoin).await.unwrap();
-    let dora = site.join(&carl, "dora", Some(group)).await;
-    let away = site.join(&carl, "ada", Some(group)).await;
-    let bob = site.join(&carl, "bob", None).await;
-    let says = |person: &Person, name: &'static str| {
-        let client = person.client.clone();
-        async move {
-            for number in 0..60 {
-                let seq = client.queue(group, &format!("{name} {number}")).await.unwrap();
-                client.outcome(seq).await.unwrap();
-            }
-        }
-    };
-    let changes = async {
-        let joined = carl.client.add_member(group, "bob").await.unwrap();
-        says(&bob, "bob").await;
-        (joined, carl.client.remove_member(group, "bob").await.unwrap())
-    };
-    let ((joined, removed), (), ()) = tokio::join!(changes, says(&carl, "carl"), says(&dora, "dora"));
-    let mut returns = away.tail().await;
-    let head = carl.client.pull(group, MessageId::ZERO, 1).await.unwrap().head;
-    returns.until_msgid(group, head).await;
-    let bobs = bob.account.user;
-    let items = returns.received.iter().map(|received| &received.item).filter(|item| item.group == group);
-    let mut of_bob = Vec::new();
-    for item in items {
-        match &item.content {
-            Content::Joined(user) if *user == bobs => assert_eq!(item.msgid, joined),
-            Content::Removed(user) => assert_eq!((*user, item.msgid), (bobs, removed)),
-            Content::Text(text) => {
-                let expected = match text.split(' ').next().unwrap() {
-                    "bob" => &bob,
-                    "dora" => &dora,
-                    _ => &carl,
-                };
-                assert_eq!(item.author, expected.account.user, "{text}");
-                if item.author == bobs {
-                    of_bob.push(item.msgid);
-                }
-            }
-            _ => {}
-        }
-    }
-    assert_eq!(of_bob.len(), 60);
-    assert!(of_bob.iter().all(|msgid| joined < *msgid && *msgid < removed));
 }
 
 /// Scenario 22: the history policy changes after bob joined; his stay keeps the one it was made under.

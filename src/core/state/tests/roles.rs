@@ -197,25 +197,6 @@ fn an_admin_bans_members_and_no_admin() {
     assert!(matches!(world.answer(ban(bob, group, "cleo", true)), Answer::Done(Some(_))));
 }
 
-/// Scenario 20: one commit point. A batch holds sends of somebody, their removal, and more sends of theirs.
-#[test]
-fn no_send_of_a_removed_member_stands_above_the_removal() {
-    let (mut world, [anna, bob, _], group) = trio();
-    let other = world.device("bob");
-    world.decide(send(bob, 1, 1, group, "4"));
-    world.decide(send(bob, 2, 1, group, "5"));
-    world.decide(Command::RemoveMember { by: anna, group, handle: handle("bob") });
-    let late = world.decide(send(bob, 3, 1, group, "late")).answer;
-    let queued = world.decide(send(other, 1, 1, group, "queued")).answer;
-    world.publish();
-    assert_eq!((refused(late), refused(queued)), (Refusal::NotMember, Refusal::NotMember));
-    assert!(!Refusal::NotMember.is_not_done(), "for good: nobody tries again");
-    world.say(anna, group, "after");
-    assert_eq!(world.seen(bob, group), [2, 3, 4, 5, 6], "both borders of the stay, and nothing above");
-    let again = world.answer(send(bob, 2, 2, group, "5"));
-    assert_eq!(sent(&again), 5, "what was stored is answered as ever");
-}
-
 #[test]
 fn a_topic_is_said_and_taken_away_by_items() {
     let (mut world, [anna, bob, _], group) = trio();
