@@ -48,7 +48,7 @@ pub(in crate::server) struct Known {
     is_unreadable: bool,
 }
 
-/// What is known of the ages of a group's items, as long as it keeps from the same item on for the same reasons.
+/// What is known of the ages of a group's items, as long as the limits are the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ages {
     first_kept: MessageId,
@@ -239,10 +239,13 @@ impl Keeper {
             quiet_until_ms: 0,
         };
         let clock_ms = self.clock.ms();
-        let stands = |ages: &Ages| {
-            (ages.first_kept, ages.limits) == (anew.first_kept, anew.limits) && clock_ms < ages.ahead_until_ms
+        let stands = |ages: &Ages| ages.limits == anew.limits && clock_ms < ages.ahead_until_ms;
+        let mut ages = match known.ages.filter(stands) {
+            Some(ages) if ages.first_kept == anew.first_kept => ages,
+            // What lay ahead of the clock still does; behind it another item may be the first.
+            Some(ages) => Ages { ahead: ages.ahead.max(anew.ahead), ahead_until_ms: ages.ahead_until_ms, ..anew },
+            None => anew,
         };
-        let mut ages = known.ages.filter(stands).unwrap_or(anew);
         if clock_ms < ages.quiet_until_ms {
             return Ok(ControlFlow::Continue(nothing));
         }

@@ -253,3 +253,30 @@ fn what_was_said_before_the_clock_was_ever_set_is_as_old_as_what_comes_behind_it
     assert_eq!(kept(&mut story, NOW + 2 * DAY_MS - 1, 2), unset);
     assert_eq!(kept(&mut story, NOW + 2 * DAY_MS, 3), unset + 2);
 }
+
+/// Found by a seed: each page that went made the whole rest be looked at again.
+#[test]
+fn what_lies_ahead_of_the_clock_is_looked_at_once_however_much_of_it_goes() {
+    let steps = |items: u64| {
+        let mut story = said(0);
+        let group = story.group;
+        (0..items).for_each(|_| says_at(&mut story, group, NOW + DAY_MS));
+        story.keeps(Retention { age_ms: Some(DAY_MS), bytes: Some(1), ..Retention::ALL });
+        let now = crate::clock::monotonic();
+        let mut keeper = keeper(&story.world);
+        keeper.begin(NOW, now);
+        for steps in 1.. {
+            match keeper.step(&story.world.view).unwrap() {
+                Step::Ask(command) => drop(story.world.ask(*command)),
+                Step::Again => {}
+                Step::Rest => {
+                    assert_eq!(story.first_kept(), story.head() + 1 + items);
+                    return steps;
+                }
+            }
+        }
+        unreachable!()
+    };
+    let (few, many) = (steps(100), steps(200));
+    assert!(2 * many < 5 * few, "{few} steps for 100 items, {many} for 200");
+}
