@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
@@ -242,6 +242,8 @@ impl Engine for FaultyEngine {
 #[derive(Default)]
 pub struct FaultyIndex {
     current: Mutex<Arc<FaultyEngine>>,
+    /// Those that were set aside: a server reads one until another is open.
+    aside: Mutex<Vec<Weak<FaultyEngine>>>,
     begun: AtomicUsize,
     /// Attempts to open it that are still to fail.
     fails: AtomicUsize,
@@ -275,7 +277,18 @@ impl FaultyIndex {
     }
 
     fn put(&self, engine: FaultyEngine) {
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(engine);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *current, Arc::new(engine));
+        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.retain(|engine| engine.strong_count() > 0);
+        aside.push(Arc::downgrade(&before));
+    }
+
+    /// Takes all faults away, also those of an engine that was set aside.
+    pub fn heal(&self) {
+        self.engine().heal();
+        let aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.iter().filter_map(Weak::upgrade).for_each(|engine| engine.heal());
     }
 
     /// Frames that a crash would lose, if it kept none.
@@ -378,6 +391,19 @@ mod tests {
         engine.apply(Lsn::new(1), &[op("a")]).unwrap();
         assert!(has(&engine, "a"));
         assert!(engine.crash(0).fail_to_open().is_err());
+    }
+
+    #[test]
+    fn an_engine_that_was_set_aside_is_healed_too() {
+        let index = FaultyIndex::default();
+        let store = StoreId::new([7; 16]);
+        index.begin(store).unwrap();
+        let read = index.engine();
+        read.set(Fault::Read);
+        index.begin(store).unwrap();
+        assert!(!Arc::ptr_eq(&read, &index.engine()) && read.applied().is_err());
+        index.heal();
+        assert_eq!(read.applied().unwrap(), Lsn::ZERO);
     }
 
     #[test]

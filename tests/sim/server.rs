@@ -278,7 +278,7 @@ impl Server {
         (self.stalls_until, self.slow_until) = (0, 0);
         self.rolls_back = false;
         self.index.fail_to_open(0);
-        self.index.engine().heal();
+        self.index.heal();
     }
 
     // ---- steps ------------------------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ impl Server {
 
     /// The index can be read, whatever has just struck it: what it holds is looked at, not how it fails.
     pub fn let_index_be_read(&self) {
-        self.index.engine().heal();
+        self.index.heal();
     }
 
     /// Who sees every item of a group.

@@ -171,7 +171,7 @@ impl Model {
         }
     }
 
-    /// Grows with everything that is committed or handed to an application.
+    /// Grows with everything that is committed, handed to an application, or given up by what a group keeps.
     pub fn progress(&self) -> u64 {
         self.progress
     }
@@ -226,6 +226,7 @@ impl Model {
         let Some(history) = self.groups.get_mut(&group) else { return Ok(()) };
         let has_moved = history.keeps(first).map_err(|broken| format!("{group}: {broken}"))?;
         self.changes += u64::from(has_moved);
+        self.progress += u64::from(has_moved);
         Ok(())
     }
 
