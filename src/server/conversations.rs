@@ -126,12 +126,13 @@ impl Asked {
     }
 }
 
-/// The list as it may be written now: since it was read, messages may have been recalled.
+/// The list as it may be written now: since it was read, messages may have been recalled, or removed by retention after that.
 pub(crate) fn still_said(mut list: ConversationList, tables: &Tables) -> ConversationList {
     for row in &mut list.rows.0 {
-        let gid = row.gid;
-        // The recall changes the conversation, which comes again with the next question.
-        row.last = row.last.take().filter(|last| !tables.recalled().contains(gid, last.msgid));
+        let (gid, first_kept) = (row.gid, tables.first_kept(row.gid));
+        // What changes here changes the conversation, which comes again with the next question.
+        let is_said = |msgid| msgid >= first_kept && !tables.recalled().contains(gid, msgid);
+        row.last = row.last.take().filter(|last| is_said(last.msgid));
     }
     list
 }

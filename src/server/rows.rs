@@ -112,14 +112,18 @@ impl Rows {
     }
 }
 
-/// Rows of a group that wait to be written, without what was recalled since they were made.
+/// Rows of a group that wait to be written, without what was recalled since they were made. Of what retention has removed
+/// since nothing tells whether it was recalled before: it is hidden.
 pub(crate) fn without_recalled(rows: &Bytes, tables: &Tables, group: GroupId) -> Bytes {
-    let is_recalled = |item: &Item| {
+    let first_kept = tables.first_kept(group);
+    changed(rows, |item| {
         let said = if item.kind == kind::EDIT { item.target() } else { item.is_content().then_some(item.msgid) };
-        let is_gone = said.is_some_and(|msgid| tables.recalled().contains(group, msgid));
-        is_gone && !item.is_recalled() && !proof::is(Wrong::RecallKept)
-    };
-    changed(rows, |item| is_recalled(item).then(|| item.clone().wiped()))
+        let msgid = said.filter(|_| !item.is_recalled() && !proof::is(Wrong::RecallKept))?;
+        if msgid < first_kept {
+            return Some(Item::hidden(group, item.msgid));
+        }
+        tables.recalled().contains(group, msgid).then(|| item.clone().wiped())
+    })
 }
 
 /// Rows of which some items are others; the same ones where none is. What can't be read or written is left out of new ones:

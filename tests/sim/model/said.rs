@@ -274,9 +274,11 @@ impl History {
         let (is_hidden, is_wiped) = (|| is(Item::hidden(item.gid, msgid)), || is(item.clone().wiped()));
         match target {
             Some(target) if !self.sees(user, target) => is_hidden(),
-            _ if self.is_recalled(msgid) => is_wiped() || (target.is_some_and(|of| self.is_gone(of)) && is_hidden()),
+            _ if self.is_recalled(msgid) => is_wiped() || (self.is_gone(target.unwrap_or(msgid)) && is_hidden()),
             // What it edits was kept when it was looked at, or not.
             Some(target) if self.is_gone(target) => as_read == bytes || is_hidden() || is_wiped(),
+            // It may be gone since it was looked at, and nobody knows any more whether it was recalled.
+            _ if self.is_gone(msgid) && is_hidden() => true,
             _ => as_read == bytes || (self.wiped_early.contains(&target.unwrap_or(msgid)) && is_wiped()),
         }
     }

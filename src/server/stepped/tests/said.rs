@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::ids::UserId;
-use crate::wire::frame::LeaveGroup;
+use crate::limits::RETENTION_INTERVAL_MS;
+use crate::wire::frame::{LeaveGroup, SetRetention};
 use crate::wire::item::Item;
 use crate::wire::said::{extension, msgid_extension};
 
@@ -129,6 +130,37 @@ fn what_waits_to_be_written_is_not_written_once_it_was_recalled() {
         world.settle();
         assert!(world.got::<PageRows>(browsing).len() > 1, "one frame would be under way already");
         assert!(!world.was_told(browsing, "to be paged"));
+    }
+}
+
+/// Once retention has removed what was recalled, nothing tells any more that it was (found by a seed).
+#[test]
+fn what_waits_to_be_written_is_not_written_once_it_was_recalled_and_removed() {
+    for seed in 0..20 {
+        let (mut world, [sender, reader], _, group) = World::listening(seed);
+        world.pull(reader, 4, group, 1);
+        world.settle();
+        let push = Work::WritePush(reader);
+        world.act(sender, 1, group, kind::TEXT, None, "to be pushed");
+        world.act(sender, 2, group, kind::EDIT, Some(3), "to be edited");
+        world.act(sender, 3, group, kind::TEXT, None, "to stay");
+        world.settle_but_for(push);
+        world.act(sender, 4, group, kind::RECALL, Some(3), "");
+        let (age_s, bytes, acked_s, extensions) = (None, None, None, Extensions::default());
+        world.say(
+            sender,
+            9,
+            &SetRetention { gid: group, own: true, age_s, count: Some(2), bytes, acked_s, extensions },
+        );
+        world.settle_but_for(push);
+        while world.node().tables(|tables| tables.recalled().contains(group, MessageId::new(3))) {
+            world.wait(RETENTION_INTERVAL_MS);
+            world.settle_but_for(push);
+        }
+        assert_eq!(world.node().tables(|tables| tables.first_kept(group)), MessageId::new(5));
+        world.settle();
+        assert!(world.was_told(reader, "to stay"));
+        assert!(!world.was_told(reader, "to be pushed") && !world.was_told(reader, "to be edited"));
     }
 }
 
