@@ -1,6 +1,6 @@
 //! Who is in a group and as what: borders of stays by every road, roles, muting, bans, policies, owners.
 
-use gaggle::client::{History, Outcome, RequestError, Role, Who};
+use gaggle::client::{Content, History, Outcome, RequestError, Role, Who};
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::wire::code::Code;
 use gaggle::wire::frame::{
@@ -77,6 +77,59 @@ async fn who_comes_and_goes_gets_exactly_the_stays_by_every_road() {
     assert_eq!(browsed(&bob, group).await, stays, "browsed");
     let new = site.add_device(&bob).await;
     assert_eq!(browsed(&new, group).await, stays, "from a device that is new");
+}
+
+/// Scenario 21: somebody is added while three send at full rate and a fourth is away, and removed before that one returns:
+/// join and leave have their place in the one order, and every message its author.
+#[tokio::test]
+async fn joins_and_leaves_have_their_place_in_the_one_order() {
+    let site = Site::start().await;
+    let carl = site.operator("carl").await;
+    let group = carl.client.create_group("team", History::FromJoin).await.unwrap();
+    let dora = site.join(&carl, "dora", Some(group)).await;
+    let away = site.join(&carl, "ada", Some(group)).await;
+    let bob = site.join(&carl, "bob", None).await;
+    let says = |person: &Person, name: &'static str| {
+        let client = person.client.clone();
+        async move {
+            for number in 0..60 {
+                let seq = client.queue(group, &format!("{name} {number}")).await.unwrap();
+                client.outcome(seq).await.unwrap();
+            }
+        }
+    };
+    let changes = async {
+        let joined = carl.client.add_member(group, "bob").await.unwrap();
+        says(&bob, "bob").await;
+        (joined, carl.client.remove_member(group, "bob").await.unwrap())
+    };
+    let ((joined, removed), (), ()) = tokio::join!(changes, says(&carl, "carl"), says(&dora, "dora"));
+    let mut returns = away.tail().await;
+    let head = carl.client.pull(group, MessageId::ZERO, 1).await.unwrap().head;
+    returns.until_msgid(group, head).await;
+    let bobs = bob.account.user;
+    let items = returns.received.iter().map(|received| &received.item).filter(|item| item.group == group);
+    let mut of_bob = Vec::new();
+    for item in items {
+        match &item.content {
+            Content::Joined(user) if *user == bobs => assert_eq!(item.msgid, joined),
+            Content::Removed(user) => assert_eq!((*user, item.msgid), (bobs, removed)),
+            Content::Text(text) => {
+                let expected = match text.split(' ').next().unwrap() {
+                    "bob" => &bob,
+                    "dora" => &dora,
+                    _ => &carl,
+                };
+                assert_eq!(item.author, expected.account.user, "{text}");
+                if item.author == bobs {
+                    of_bob.push(item.msgid);
+                }
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(of_bob.len(), 60);
+    assert!(of_bob.iter().all(|msgid| joined < *msgid && *msgid < removed));
 }
 
 /// Scenario 22: the history policy changes after bob joined; his stay keeps the one it was made under.

@@ -157,6 +157,7 @@ async fn nothing_of_a_removed_member_lies_above_the_removal() {
     assert!(!stored.is_empty() && stored.iter().all(|msgid| *msgid < removed), "{stored:?} {removed}");
     scene.send_many(5).await;
     let seen = sender.browse(group, 0).await;
+    assert_eq!(seen.first().map(|item| (item.msgid.value(), item.kind)), Some((2, kind::JOINED)));
     assert_eq!(seen.last().map(|item| (item.msgid.value(), item.kind)), Some((removed, kind::REMOVED)));
     let all = scene.ada.browse(group, 0).await;
     let of_bob = all.iter().filter(|item| item.author == scene.bob.user && item.kind == kind::TEXT);
