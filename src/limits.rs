@@ -36,6 +36,9 @@ pub const HANDLE_BYTES_MAX: usize = 32;
 pub const USERS_MAX: usize = 50_000;
 /// Live devices of one user.
 pub const USER_DEVICES_MAX: usize = 32;
+/// Devices of one user, revoked ones included, beyond which only an operator invites further ones: they and their cursors
+/// stay, so nobody may use up those of everybody.
+pub const USER_DEVICES_EVER_MAX: usize = 4 * USER_DEVICES_MAX;
 /// Devices of a server, revoked ones included.
 pub const DEVICES_MAX: usize = 100_000;
 /// Groups of a server.
@@ -334,7 +337,9 @@ const _: () = assert!(ITEM_BYTES_MAX + 1024 <= FRAME_BYTES_MAX);
 const _: () = assert!(ITEM_BYTES_MAX + 1024 <= FRAME_ROWS_BYTES_MAX);
 const _: () = assert!(FRAME_ROWS_BYTES_MAX + PUSH_BATCHES_MAX * 40 + EXTENSION_BYTES_MAX <= FRAME_BYTES_MAX);
 const _: () = assert!(ACK_ENTRIES_MAX * 20 + EXTENSION_BYTES_MAX <= FRAME_BYTES_MAX);
+// But for groups, whose topics are long: of those come as many as fit.
 const _: () = assert!(LIST_ROWS_MAX * 256 <= FRAME_BYTES_MAX);
+const _: () = assert!(GROUP_NAME_BYTES_MAX + GROUP_TOPIC_BYTES_MAX + 256 <= FRAME_ROWS_BYTES_MAX);
 const _: () = assert!(CONVERSATION_ROWS_MAX * (PREVIEW_BYTES_MAX + GROUP_NAME_BYTES_MAX + 256) <= FRAME_BYTES_MAX);
 const _: () = assert!(READ_MARKS_TOLD_MAX * 10 + 16 <= EXTENSION_BYTES_MAX);
 const _: () = assert!((LOG_FRAME_BYTES_MAX as u64) < SEGMENT_BYTES);

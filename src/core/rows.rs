@@ -221,6 +221,8 @@ pub struct InviteRow {
     pub opens: InviteFor,
     /// Who made it; none: the operator key, or the server at its start.
     pub by: Option<UserId>,
+    /// The device it was made on; none where no user made it, or a version before this was kept.
+    pub by_device: Option<DeviceId>,
     /// When it expires, ms since 1970.
     pub expires_ms: u64,
     /// The device it was used for.

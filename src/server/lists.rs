@@ -17,25 +17,34 @@ use crate::wire::frame::{
     ListUsers, MemberInfo, MemberList, Names, OnlineList, Rows, UserInfo, UserList, group_info, member_info, user_info,
 };
 
+/// Bytes of a group's row beside its name and extensions, at the most.
+const GROUP_ROW_BYTES: usize = 64;
+
 /// The caller's groups.
 pub(crate) fn groups(shared: &Shared, session: &Session, asked: &ListGroups) -> Result<GroupList, Code> {
     let view = shared.view.read();
     let tables = &view.tables;
     tables.may(Verb::ListGroups, session.who()).map_err(translate::code)?;
-    let device = session.device.unwrap_or_default();
+    Ok(groups_of(tables, (session.user, session.device.unwrap_or_default()), asked.after))
+}
+
+/// As many as a frame has room for: topics are long.
+fn groups_of(tables: &Tables, (user, device): (UserId, DeviceId), after: GroupId) -> GroupList {
     let mut rows = Vec::new();
-    let mut more = false;
-    for gid in tables.groups_of(session.user, asked.after) {
-        if rows.len() == limits::LIST_ROWS_MAX {
+    let (mut bytes, mut more) = (0, false);
+    for gid in tables.groups_of(user, after) {
+        let (Some(group), Some(member)) = (tables.group(gid), tables.member(gid, user)) else { continue };
+        let extensions = if member.is_member() { about(group) } else { Extensions::default() };
+        let Standing { name, role, members, head, cursor } = standing(tables, gid, (user, device), member);
+        let said: usize = extensions.0.iter().map(|(_, bytes)| bytes.len()).sum();
+        bytes += GROUP_ROW_BYTES + name.len() + said;
+        if rows.len() == limits::LIST_ROWS_MAX || bytes > limits::FRAME_ROWS_BYTES_MAX {
             more = true;
             break;
         }
-        let (Some(group), Some(member)) = (tables.group(gid), tables.member(gid, session.user)) else { continue };
-        let extensions = if member.is_member() { about(group) } else { Extensions::default() };
-        let Standing { name, role, members, head, cursor } = standing(tables, gid, (session.user, device), member);
         rows.push(GroupInfo { gid, name, role, members, head, cursor, extensions });
     }
-    Ok(GroupList { rows: Rows(rows), more, extensions: Extensions::default() })
+    GroupList { rows: Rows(rows), more, extensions: Extensions::default() }
 }
 
 /// The current members of a group, for a current member.
@@ -183,4 +192,38 @@ pub(crate) fn devices(shared: &Shared, session: &Session, asked: &ListDevices) -
     let rows = devices.by_ref().take(limits::LIST_ROWS_MAX).collect();
     let more = devices.next().is_some();
     Ok(DeviceList { rows: Rows(rows), more, extensions: Extensions::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::command::Command;
+    use crate::core::state::tests::World;
+    use crate::wire::codec;
+
+    #[test]
+    fn a_list_of_groups_with_the_longest_names_and_topics_comes_in_pages_that_fit_a_frame() {
+        let mut world = World::new();
+        let anna = world.user("anna");
+        for _ in 0..limits::LIST_ROWS_MAX + 1 {
+            let group = world.group(anna);
+            let (name, topic) = ("n".repeat(limits::GROUP_NAME_BYTES_MAX), "t".repeat(limits::GROUP_TOPIC_BYTES_MAX));
+            world.run(Command::RenameGroup { by: anna, group, name });
+            world.run(Command::SetTopic { by: anna, group, topic });
+        }
+        let (mut listed, mut pages, mut after) = (Vec::new(), 0, GroupId::ZERO);
+        loop {
+            let page = groups_of(&world.tables, (world.user_of(anna), anna), after);
+            let bytes = codec::encode(1, &page).unwrap().len();
+            assert!(bytes <= limits::FRAME_BYTES_MAX && !page.rows.0.is_empty(), "{bytes} bytes");
+            listed.extend(page.rows.0.iter().map(|row| row.gid));
+            (pages, after) = (pages + 1, *listed.last().unwrap());
+            if !page.more {
+                break;
+            }
+        }
+        let all: Vec<GroupId> = world.tables.groups_of(world.user_of(anna), GroupId::ZERO).collect();
+        assert_eq!((listed.len(), pages), (limits::LIST_ROWS_MAX + 1, 2));
+        assert_eq!(listed, all);
+    }
 }

@@ -3,6 +3,8 @@
 //! Acks and read marks are clamped to the durable visible head and are no error when they say nothing new. Skipping is
 //! a request of its own, and may be refused.
 
+use std::collections::BTreeSet;
+
 use crate::core::authorise::Verb;
 use crate::core::command::{Answer, Event, Refusal};
 use crate::core::conversations::READ_MARK;
@@ -100,7 +102,9 @@ impl Decision<'_> {
                 refused.push((group, why));
                 continue;
             }
-            let now = self.cursor(group, user, device).unwrap_or_else(|| self.delivery_start(group, user));
+            let now = self
+                .cursor(group, user, device)
+                .unwrap_or_else(|| self.delivery_start(group, user, &self.devices_of(user)));
             // What names no version was marked under the first.
             let is_late = device == READ_MARK && now.version > 0;
             let now = now.msgid;
@@ -135,9 +139,8 @@ impl Decision<'_> {
 
     /// Where delivery to a new device starts: at the furthest cursor of its user's devices, revoked ones included, else
     /// before the first visible item.
-    pub(super) fn delivery_start(&self, group: GroupId, user: UserId) -> CursorRow {
-        let devices = self.devices_of(user);
-        let cursors = devices.into_iter().filter_map(|device| self.cursor(group, user, device));
+    pub(super) fn delivery_start(&self, group: GroupId, user: UserId, devices: &BTreeSet<DeviceId>) -> CursorRow {
+        let cursors = devices.iter().filter_map(|device| self.cursor(group, user, *device));
         if let Some(furthest) = cursors.max_by_key(|row| row.msgid) {
             return furthest;
         }

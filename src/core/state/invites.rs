@@ -2,7 +2,7 @@
 //!
 //! Only the hash of a code is known here. An invite reserves nothing; the first Enrol has the handle. A used one is kept
 //! until it expires, so that a lost answer can be asked for again by the same key; it opens nothing for any other. One
-//! of somebody who may not come in opens nothing either.
+//! of somebody who may not come in, or that was made on a device that is revoked, opens nothing either.
 
 use crate::core::authorise::Verb;
 use crate::core::command::{Actor, Answer, Event, Refusal};
@@ -13,7 +13,10 @@ use crate::core::state::decision::{Decided, Decision};
 use crate::core::state::rates::Limited;
 use crate::core::state::users::user_may_come_in;
 use crate::ids::{DeviceId, GroupId, UserId};
-use crate::limits::{DEVICES_MAX, INVITE_LIFETIME_S_MAX, INVITES_MAX, INVITES_USER_MAX, USER_DEVICES_MAX, USERS_MAX};
+use crate::limits::{
+    DEVICES_MAX, INVITE_LIFETIME_S_MAX, INVITES_MAX, INVITES_USER_MAX, USER_DEVICES_EVER_MAX, USER_DEVICES_MAX,
+    USERS_MAX,
+};
 
 /// An expired invite is kept so long that whoever comes late is told so and not that it is wrong.
 const EXPIRED_KEPT_MS: u64 = 7 * DAY_MS;
@@ -33,7 +36,7 @@ impl Decision<'_> {
         for code in old {
             self.put(Write::InviteGone(code));
         }
-        let row = InviteRow { opens: InviteFor::First, by: None, expires_ms, used: None };
+        let row = InviteRow { opens: InviteFor::First, by: None, by_device: None, expires_ms, used: None };
         self.put(Write::Invite(code, row));
         Ok(Answer::Invited { expires_ms })
     }
@@ -60,7 +63,7 @@ impl Decision<'_> {
         if let (Some(asker), Some(_)) = (asker, group) {
             self.use_up(asker, Limited::Additions, 1, self.settings.additions)?;
         }
-        Ok(self.put_invite(code, InviteFor::User { handle, group }, asker, expires_ms))
+        Ok(self.put_invite(code, InviteFor::User { handle, group }, (asker, by), expires_ms))
     }
 
     /// Another device: by its user, who has a share of all invites, or by an operator for anybody.
@@ -75,9 +78,7 @@ impl Decision<'_> {
         let named = user.map(|handle| self.user_by_handle(&handle).ok_or(Refusal::NoSuchUser)).transpose()?;
         let user = named.or(asker).ok_or(Refusal::NoSuchUser)?;
         self.may(if asker == Some(user) { Verb::InviteOwnDevice } else { Verb::InviteOthersDevice }, asker)?;
-        if self.live_devices_of(user).len() >= USER_DEVICES_MAX {
-            return Err(Refusal::LimitReached);
-        }
+        self.check_room_for_device(user, asker)?;
         self.check_room_for_invite(code)?;
         if asker == Some(user) {
             self.use_up(user, Limited::Sends, 1, self.settings.sends)?;
@@ -85,7 +86,7 @@ impl Decision<'_> {
                 return Err(Refusal::LimitReached);
             }
         }
-        Ok(self.put_invite(code, InviteFor::Device { user }, asker, expires_ms))
+        Ok(self.put_invite(code, InviteFor::Device { user }, (asker, by), expires_ms))
     }
 
     /// Invites for devices of a user that have not expired, used ones included; those beyond the bound need no counting.
@@ -94,6 +95,13 @@ impl Decision<'_> {
         let is_new = |code: &CodeHash| self.tables.invite(*code).is_none();
         let pending = self.pending.rows.invites_for_devices_of(user, self.now_ms).filter(is_new);
         committed.chain(pending).filter(|code| !self.pending.is_invite_gone(*code)).take(INVITES_USER_MAX).count()
+    }
+
+    /// Whether a user may have one more device, by an invite of this one.
+    fn check_room_for_device(&self, user: UserId, by: Option<UserId>) -> Result<(), Refusal> {
+        let is_used_up = by == Some(user) && self.devices_of(user).len() >= USER_DEVICES_EVER_MAX;
+        let is_full = is_used_up || self.live_devices_of(user).len() >= USER_DEVICES_MAX;
+        if is_full { Err(Refusal::LimitReached) } else { Ok(()) }
     }
 
     /// Whether the table has room, or something expired that can go. A code that exists is none to give out.
@@ -106,7 +114,13 @@ impl Decision<'_> {
         if count < INVITES_MAX || expired { Ok(()) } else { Err(Refusal::LimitReached) }
     }
 
-    fn put_invite(&mut self, code: CodeHash, opens: InviteFor, by: Option<UserId>, expires_ms: u64) -> Answer {
+    fn put_invite(
+        &mut self,
+        code: CodeHash,
+        opens: InviteFor,
+        (by, actor): (Option<UserId>, Actor),
+        expires_ms: u64,
+    ) -> Answer {
         let is_full = self.tables.counts().invites + self.pending.added.invites >= INVITES_MAX;
         let kept_ms = if is_full { 0 } else { EXPIRED_KEPT_MS };
         let gone_before = self.now_ms.saturating_sub(kept_ms);
@@ -120,7 +134,11 @@ impl Decision<'_> {
             self.put(Write::InviteGone(code));
         }
         let expires_ms = expires_ms.min(self.now_ms.saturating_add(INVITE_LIFETIME_S_MAX * 1_000));
-        self.put(Write::Invite(code, InviteRow { opens, by, expires_ms, used: None }));
+        let by_device = match actor {
+            Actor::Device(device) => Some(device),
+            Actor::Operator => None,
+        };
+        self.put(Write::Invite(code, InviteRow { opens, by, by_device, expires_ms, used: None }));
         Answer::Invited { expires_ms }
     }
 
@@ -144,7 +162,7 @@ impl Decision<'_> {
         if invite.expires_ms <= self.now_ms {
             return Err(Refusal::InviteExpired);
         }
-        if self.is_key_known(key) || invite.by.is_some_and(|by| !self.is_active(by)) {
+        if self.is_key_known(key) || !self.stands_behind(&invite) {
             return Err(Refusal::BadInvite);
         }
         let name = device_name(device_name_wanted).ok_or(Refusal::BadName)?.to_owned();
@@ -157,6 +175,13 @@ impl Decision<'_> {
             InviteFor::User { handle, group } => self.enrol_user(seed, handle, group),
             InviteFor::Device { user } => self.enrol_device(seed, user),
         }
+    }
+
+    /// Whether who made an invite may still come in, by the device it was made on: who has a stolen one would else be back
+    /// with what they had it make in time.
+    fn stands_behind(&self, invite: &InviteRow) -> bool {
+        let is_live = |device| self.device(device).is_some_and(|row| row.revoked_ms.is_none());
+        invite.by.is_none_or(|by| self.is_active(by)) && invite.by_device.is_none_or(is_live)
     }
 
     /// A lost answer is given again to whom it belongs, until the invite expires.
@@ -201,12 +226,14 @@ impl Decision<'_> {
         let row = self.user(user).ok_or(Refusal::NoSuchUser)?;
         user_may_come_in(row)?;
         let handle = row.handle.clone();
+        self.check_room_for_device(user, seed.invite.by)?;
         let groups = self.groups_of(user);
-        let live = self.live_devices_of(user).len();
-        if live >= USER_DEVICES_MAX || !self.has_room_for_cursors(groups.len()) {
+        if !self.has_room_for_cursors(groups.len()) {
             return Err(Refusal::LimitReached);
         }
-        let starts: Vec<_> = groups.into_iter().map(|group| (group, self.delivery_start(group, user))).collect();
+        let devices = self.devices_of(user);
+        let start = |group| (group, self.delivery_start(group, user, &devices));
+        let starts: Vec<_> = groups.into_iter().map(start).collect();
         let device = self.new_device(seed, user);
         for (group, row) in starts {
             self.put(Write::Cursor(group, user, device, row));

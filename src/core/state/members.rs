@@ -158,10 +158,13 @@ impl Decision<'_> {
     }
 
     /// A group with members never is without an owner: the admin who is there longest takes over, else the member who
-    /// is; who is deactivated or muted only where there is nobody else. Nobody is the author of that item: the rule did it.
+    /// is; who is deactivated or muted only where there is nobody else. An owner who is deactivated stays one, and is
+    /// enough where all are: nobody else could do what owners do. Nobody is the author of that item: the rule did it.
     pub(super) fn pass_on_ownership(&mut self, group: GroupId) {
         let members = self.current_members(group);
-        if members.iter().any(|(_, row)| row.role == Role::Owner) {
+        let is_anyone_active = members.iter().any(|(user, _)| self.is_active(*user));
+        let is_enough = |user: UserId| !is_anyone_active || self.is_active(user);
+        if members.iter().any(|(user, row)| row.role == Role::Owner && is_enough(*user)) {
             return;
         }
         let order =

@@ -21,8 +21,8 @@ use crate::store::keys::{self, KeyError};
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, HandleRecord, IntervalRecord, InviteRecord, KeyRecord,
     MemberRecord, MembershipRecord, MentionRecord, MessageRecord, MetaRecord, OwnRecord, RecalledRecord, RecordError,
-    SendRecord, SendWindowRecord, UserRecord, cursor_extension, device_extension, group_extension, member_extension,
-    message_extension, message_flag, opens, recalled_extension, user_extension, user_state,
+    SendRecord, SendWindowRecord, UserRecord, cursor_extension, device_extension, group_extension, invite_extension,
+    member_extension, message_extension, message_flag, opens, recalled_extension, user_extension, user_state,
 };
 use crate::store::tree::Tree;
 use crate::wire::WireError;
@@ -360,7 +360,8 @@ fn invite_record(row: &InviteRow) -> InviteRecord {
         by: row.by,
         expires_ms: row.expires_ms,
         used: row.used,
-        extensions: Extensions::default(),
+        extensions: Extensions::default()
+            .with_number(invite_extension::BY_DEVICE, row.by_device.map_or(0, |device| device.value().into())),
     }
 }
 

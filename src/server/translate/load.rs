@@ -12,7 +12,7 @@ use crate::core::rows::{
     Write,
 };
 use crate::core::tables::Tables;
-use crate::ids::{ClientSeq, GroupId, Lsn, MessageId, UserId};
+use crate::ids::{ClientSeq, DeviceId, GroupId, Lsn, MessageId, UserId};
 use crate::proof::{self, Wrong};
 use crate::server::translate::kept::{KeptError, meta_name};
 use crate::server::translate::{retention, sent};
@@ -21,8 +21,8 @@ use crate::store::keys;
 use crate::store::records::{
     CursorRecord, DeviceRecord, Extensions, GroupRecord, IntervalRecord, InviteRecord, MemberRecord, MentionRecord,
     MessageRecord, MetaRecord, OwnRecord, RecalledRecord, SendRecord, SendWindowRecord, UserRecord, cursor_extension,
-    device_extension, group_extension, member_extension, message_extension, opens, recalled_extension, user_extension,
-    user_state,
+    device_extension, group_extension, invite_extension, member_extension, message_extension, opens,
+    recalled_extension, user_extension, user_state,
 };
 use crate::store::tree::Tree;
 use crate::wire::item::{
@@ -373,7 +373,11 @@ fn invite_row(record: InviteRecord) -> Result<InviteRow, KeptError> {
         (opens::DEVICE, None, Some(user)) => InviteFor::Device { user },
         _ => return Err(KeptError::Unknown("kind of invite")),
     };
-    Ok(InviteRow { opens, by: record.by, expires_ms: record.expires_ms, used: record.used })
+    let by_device = match record.extensions.number(invite_extension::BY_DEVICE)? {
+        0 => None,
+        device => Some(DeviceId::new(u32::try_from(device).map_err(|_| KeptError::Unknown("device"))?)),
+    };
+    Ok(InviteRow { opens, by: record.by, by_device, expires_ms: record.expires_ms, used: record.used })
 }
 
 /// What is kept of an item that was recalled.

@@ -190,6 +190,12 @@ pub mod opens {
     pub const DEVICE: u8 = 3;
 }
 
+/// Extensions of [`InviteRecord`].
+pub mod invite_extension {
+    /// The device it was made on; absent: none, or not known.
+    pub const BY_DEVICE: u16 = 1;
+}
+
 /// Extensions of [`CursorRecord`], where it is a read mark.
 pub mod cursor_extension {
     /// How often it was set anew.

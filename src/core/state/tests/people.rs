@@ -4,7 +4,8 @@ use super::*;
 use crate::core::command::Event;
 use crate::core::state::Rate;
 use crate::limits::{
-    INVITE_LIFETIME_S_MAX, INVITES_USER_MAX, READ_MARKS_A_MINUTE_MAX, SWITCHES_A_MINUTE_MAX, USER_DEVICES_MAX,
+    INVITE_LIFETIME_S_MAX, INVITES_USER_MAX, READ_MARKS_A_MINUTE_MAX, SWITCHES_A_MINUTE_MAX, USER_DEVICES_EVER_MAX,
+    USER_DEVICES_MAX,
 };
 
 fn key(world: &mut World) -> DeviceKey {
@@ -183,6 +184,65 @@ fn a_user_has_so_many_live_devices_and_no_more() {
     let (code, expires_ms) = (world.code(), world.now_ms + DAY_MS);
     let more = Command::InviteDevice { by: Actor::Operator, user: Some(handle("anna")), code, expires_ms };
     assert_eq!(refused(world.answer(more)), Refusal::LimitReached);
+}
+
+#[test]
+fn who_makes_devices_and_revokes_them_uses_up_their_own_share_and_nobody_elses() {
+    let mut world = World::new();
+    let (anna, bob) = (world.user("anna"), world.user("bob"));
+    let invite = |world: &mut World, by, days: u64| {
+        let (code, expires_ms) = (world.code(), world.now_ms + days * DAY_MS);
+        (code, world.answer(Command::InviteDevice { by, user: Some(handle("bob")), code, expires_ms }))
+    };
+    // Made in time, and used once there is no more room.
+    let (kept, _) = invite(&mut world, Actor::Device(bob), 9);
+    let mut devices = 1;
+    loop {
+        world.now_ms += DAY_MS / 60;
+        let (code, made) = invite(&mut world, Actor::Device(bob), 1);
+        if made == Answer::Refused(Refusal::LimitReached) {
+            break;
+        }
+        let device = device_of(world.enrol(code, "bob"));
+        world.answer(Command::RevokeDevice { by: Actor::Device(bob), device });
+        devices += 1;
+    }
+    assert_eq!(devices, USER_DEVICES_EVER_MAX);
+    assert_eq!(refused(world.enrol(kept, "bob")), Refusal::LimitReached);
+    let (code, _) = invite(&mut world, Actor::Device(anna), 1);
+    device_of(world.enrol(code, "bob"));
+}
+
+/// Scenario 37: who has a stolen device is not back by what they had it make while they could.
+#[test]
+fn an_invite_that_was_made_on_a_revoked_device_opens_nothing() {
+    let mut world = World::new();
+    let (anna, spare) = (world.user("anna"), world.device("anna"));
+    world.user("bob");
+    let group = world.group(anna);
+    let expires_ms = world.now_ms + DAY_MS;
+    let invites = |world: &mut World, device| {
+        let (own, others, new) = (world.code(), world.code(), world.code());
+        let by = Actor::Device(device);
+        world.answer(Command::InviteDevice { by, user: None, code: own, expires_ms });
+        world.answer(Command::InviteDevice { by, user: Some(handle("bob")), code: others, expires_ms });
+        world.answer(Command::Invite { by, handle: handle("eve"), group: Some(group), code: new, expires_ms });
+        [(own, "anna"), (others, "bob"), (new, "eve")]
+    };
+    let (of_spare, of_anna) = (invites(&mut world, spare), invites(&mut world, anna));
+    let used = world.code();
+    world.answer(Command::InviteDevice { by: Actor::Device(spare), user: None, code: used, expires_ms });
+    let key = DeviceKey(world.number());
+    let enrol = Command::Enrol { code: used, key, handle: None, device_name: "phone".to_owned() };
+    let phone = world.answer(enrol.clone());
+    world.answer(Command::RevokeDevice { by: Actor::Device(anna), device: spare });
+    for (code, name) in of_spare {
+        assert_eq!(refused(world.enrol(code, name)), Refusal::BadInvite, "for {name}");
+    }
+    assert_eq!(world.answer(enrol), phone, "what it opened before is answered again");
+    for (code, name) in of_anna {
+        device_of(world.enrol(code, name));
+    }
 }
 
 /// Scenario 37, as far as `State` decides it: nothing of a revoked device is done any more.

@@ -175,6 +175,25 @@ fn ownership_passes_to_who_is_deactivated_only_where_there_is_nobody_else() {
     assert_eq!(world.tables.member(group, world.user_of(bob)).unwrap().role, Role::Owner);
 }
 
+/// Who is shut out can do nothing that owners do, so the group is as if it had none.
+#[test]
+fn beside_an_owner_who_is_deactivated_ownership_passes_on_as_if_there_were_none() {
+    let leaving: fn(&mut World, DeviceId, GroupId) = |world, anna, group| drop(world.leave(anna, group));
+    let deleted: fn(&mut World, DeviceId, GroupId) = |world, _, _| drop(world.answer(delete(KEY, "anna")));
+    for goes in [leaving, deleted] {
+        let (mut world, anna, bob, group) = two();
+        let cleo = world.user("cleo");
+        world.add(anna, group, "cleo");
+        let role = |world: &World, device| world.tables.member(group, world.user_of(device)).unwrap().role;
+        world.answer(Command::SetRole { by: anna, group, handle: handle("bob"), role: Role::Owner });
+        world.answer(deactivate(KEY, "bob"));
+        goes(&mut world, anna, group);
+        assert_eq!((role(&world, bob), role(&world, cleo)), (Role::Owner, Role::Owner));
+        world.leave(cleo, group);
+        assert_eq!(role(&world, bob), Role::Owner, "the only one left");
+    }
+}
+
 #[test]
 fn a_user_of_many_groups_is_shut_out_at_once_and_deleted_in_steps() {
     let (mut world, anna, bob, _) = two();

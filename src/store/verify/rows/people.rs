@@ -7,7 +7,8 @@ use crate::limits::DISPLAY_NAME_BYTES_MAX;
 use crate::store::engine::EngineError;
 use crate::store::keys;
 use crate::store::records::{
-    DeviceRecord, HandleRecord, InviteRecord, KeyRecord, MetaRecord, UserRecord, opens, user_extension, user_state,
+    DeviceRecord, HandleRecord, InviteRecord, KeyRecord, MetaRecord, UserRecord, invite_extension, opens,
+    user_extension, user_state,
 };
 use crate::store::tree::Tree;
 use crate::store::verify::row::short;
@@ -131,6 +132,11 @@ impl Rows<'_, '_> {
             }
             if let Some(group) = record.group.filter(|group| !rows.groups.contains_key(group)) {
                 rows.report.rows(format!("{name} leads into {group}, which does not exist"));
+            }
+            let by_device = record.extensions.number(invite_extension::BY_DEVICE).unwrap_or(u64::MAX);
+            let is_device = |device: &DeviceId| u64::from(device.value()) == by_device;
+            if by_device > 0 && !rows.devices.keys().any(is_device) {
+                rows.report.rows(format!("{name} was made on d{by_device}, which does not exist"));
             }
             let used = record.used.map(|device| (device, rows.devices.get(&device).map(|row| row.invite)));
             match used {

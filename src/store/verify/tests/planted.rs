@@ -4,8 +4,8 @@ use super::scene::*;
 use super::*;
 use crate::ids::{ClientSeq, DeviceId, GroupId, UserId};
 use crate::store::records::{
-    GroupRecord, InviteRecord, MemberRecord, MentionRecord, MessageRecord, OwnRecord, RecalledRecord, member_extension,
-    message_flag, opens, policy, role, user_extension,
+    Extensions, GroupRecord, InviteRecord, MemberRecord, MentionRecord, MessageRecord, OwnRecord, RecalledRecord,
+    invite_extension, member_extension, message_flag, opens, policy, role, user_extension,
 };
 
 fn planted(ops: Vec<Op>) -> Told {
@@ -271,6 +271,12 @@ fn invites_are_of_a_kind_and_name_what_there_is() {
     let used = |device| InviteRecord { used: Some(DeviceId::new(device)), ..invite_record() };
     assert_eq!(one(&used(9)), [format!("{name} was used for d9, which does not exist")]);
     assert_eq!(one(&used(2)), [format!("{name} was used for d2, which came by another")]);
+    let made_on = |device| {
+        let extensions = Extensions::default().with_number(invite_extension::BY_DEVICE, device);
+        InviteRecord { extensions, ..invite_record() }
+    };
+    assert_eq!(one(&made_on(2)), [""; 0]);
+    assert_eq!(one(&made_on(9)), [format!("{name} was made on d9, which does not exist")]);
 }
 
 /// An item of g1 that names this one as its edit, or is one, or was recalled.
