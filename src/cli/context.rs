@@ -16,6 +16,7 @@ use crate::cli::output::Output;
 use crate::cli::queued::Queued;
 use crate::cli::visible;
 use crate::client::{Client, ClientOptions, Group, Profile, RequestError, Role};
+use crate::core::names;
 use crate::disk::SharedDisk;
 use crate::disk::real::RealDisk;
 use crate::ids::{GroupId, UserId};
@@ -237,7 +238,8 @@ pub async fn of_deleted(client: &Client, groups: &[&Group]) -> BTreeSet<GroupId>
 /// The groups of that name, and the direct chats with a user of that handle; those that were left count only where no
 /// other has it.
 fn named<'a>(groups: &'a [Group], name: &str) -> Vec<&'a Group> {
-    let named: Vec<&Group> = groups.iter().filter(|group| group.name == name).collect();
+    let wanted = names::seen(name);
+    let named: Vec<&Group> = groups.iter().filter(|group| names::seen(&group.name) == wanted).collect();
     let current: Vec<&Group> = named.iter().copied().filter(|group| group.role != Role::Former).collect();
     if current.is_empty() { named } else { current }
 }

@@ -10,6 +10,7 @@ use std::io;
 
 use crate::cli::visible;
 use crate::client::{Group, Profile, Role};
+use crate::core::names;
 use crate::ids::GroupId;
 
 const FILE: &str = "group-names.json";
@@ -41,10 +42,12 @@ impl Known {
         }
     }
 
-    /// The groups of that name, and the direct chats with a user of that handle.
+    /// The groups of that name, and the direct chats with a user of that handle: all whose names look the same, so that
+    /// nobody takes one for another.
     #[must_use]
     pub fn named(&self, name: &str) -> Vec<GroupId> {
-        self.0.iter().filter(|(_, known)| *known == name).map(|(id, _)| *id).collect()
+        let wanted = names::seen(name);
+        self.0.iter().filter(|(_, known)| names::seen(known) == wanted).map(|(id, _)| *id).collect()
     }
 
     /// What a group is called to a person: with its id where others are called the same, by that alone where nothing is
@@ -105,6 +108,7 @@ mod tests {
         let known = Known::load(&profile);
         assert_eq!(known.name(GroupId::new(1)), Some("a\u{0}\"é"));
         assert_eq!(known.named("b"), [GroupId::new(3)]);
+        assert_eq!(known.named("a\u{0}\"e\u{301}"), [GroupId::new(1)], "however it was typed");
         std::fs::write(folder.path().join(FILE), b"{\"g1\":").unwrap();
         assert_eq!(Known::load(&profile), Known::default());
     }
@@ -132,5 +136,12 @@ mod tests {
         assert_eq!(known.direct("bob"), Some(with(2)));
         known.note(with(3), "bob");
         assert_eq!(known.direct("bob"), None);
+    }
+
+    #[test]
+    fn groups_whose_names_look_the_same_are_told_apart_by_their_ids() {
+        let known = Known::of(&[made(1, "team", Role::Owner), made(9, "team\u{fe0f}", Role::Member)]);
+        assert_eq!(known.named("team"), [GroupId::new(1), GroupId::new(9)]);
+        assert!(known.called(GroupId::new(1)).ends_with(" g1") && known.called(GroupId::new(9)).ends_with(" g9"));
     }
 }

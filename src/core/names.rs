@@ -9,9 +9,9 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use crate::limits::{DEVICE_NAME_BYTES_MAX, DISPLAY_NAME_BYTES_MAX, GROUP_NAME_BYTES_MAX, GROUP_TOPIC_BYTES_MAX};
 
-/// A group's name, without the blanks around it; none where the text is none.
+/// A group's name, normalised (NFC) and without the blanks around it; none where the text is none.
 #[must_use]
-pub fn group_name(text: &str) -> Option<&str> {
+pub fn group_name(text: &str) -> Option<String> {
     name(text, GROUP_NAME_BYTES_MAX, 'g')
 }
 
@@ -24,9 +24,9 @@ pub fn group_topic(text: &str) -> Option<&str> {
     (fits && is_plain(topic) && (topic.is_empty() || is_visible(topic))).then_some(topic)
 }
 
-/// A device's name, without the blanks around it; none where the text is none.
+/// A device's name, normalised (NFC) and without the blanks around it; none where the text is none.
 #[must_use]
-pub fn device_name(text: &str) -> Option<&str> {
+pub fn device_name(text: &str) -> Option<String> {
     name(text, DEVICE_NAME_BYTES_MAX, 'd')
 }
 
@@ -36,15 +36,24 @@ pub fn device_name(text: &str) -> Option<&str> {
 /// itself is in it but blanks between its words, joiners included, and nothing that Unicode has not assigned yet.
 #[must_use]
 pub fn display_name(text: &str) -> Option<String> {
+    let name = normalised(text, DISPLAY_NAME_BYTES_MAX)?;
+    (name.chars().all(may_stand_in_a_display_name) && is_visible(&name)).then_some(name)
+}
+
+/// What is seen of a name: where it is the same of two, they look the same.
+#[must_use]
+pub fn seen(name: &str) -> String {
+    name.nfc().filter(|letter| !is_blank(*letter)).collect()
+}
+
+/// A text in its normal form, without the blanks around it, where it fits.
+fn normalised(text: &str, bytes_max: usize) -> Option<String> {
     // What is longer than any name can only come from a peer, and is not looked at.
-    if text.len() > 3 * DISPLAY_NAME_BYTES_MAX {
+    if text.len() > 3 * bytes_max {
         return None;
     }
-    let name: String = text.trim().nfc().collect();
-    let fits = name.len() <= DISPLAY_NAME_BYTES_MAX;
-    let plain = name.chars().all(may_stand_in_a_display_name);
-    let visible = name.chars().any(|letter| shows_by_itself(letter) && !is_blank(letter));
-    (fits && plain && visible).then_some(name)
+    let text: String = text.trim().nfc().collect();
+    (text.len() <= bytes_max).then_some(text)
 }
 
 /// Neither controls, formats (all that turn a direction, join or hide are among them) nor what has no meaning to all.
@@ -63,7 +72,7 @@ fn may_stand_in_a_display_name(letter: char) -> bool {
     !is_none && (category == GeneralCategory::NonspacingMark || !is_blank(letter))
 }
 
-/// Marks change what stands before them, and separators keep apart.
+/// Marks change what stands before them, separators keep apart, and formats steer.
 fn shows_by_itself(letter: char) -> bool {
     !matches!(
         letter.general_category(),
@@ -71,13 +80,13 @@ fn shows_by_itself(letter: char) -> bool {
             | GeneralCategory::EnclosingMark
             | GeneralCategory::SpacingMark
             | GeneralCategory::SpaceSeparator
+            | GeneralCategory::Format
     )
 }
 
-fn name(text: &str, bytes_max: usize, id_prefix: char) -> Option<&str> {
-    let name = text.trim();
-    let fits = name.len() <= bytes_max;
-    (fits && is_plain(name) && is_visible(name) && !looks_like_id(name, id_prefix)).then_some(name)
+fn name(text: &str, bytes_max: usize, id_prefix: char) -> Option<String> {
+    let name = normalised(text, bytes_max)?;
+    (is_plain(&name) && is_visible(&name) && !looks_like_id(&seen(&name), id_prefix)).then_some(name)
 }
 
 fn is_plain(text: &str) -> bool {
@@ -85,7 +94,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 fn is_visible(text: &str) -> bool {
-    text.chars().any(|letter| !letter.is_whitespace() && !is_blank(letter))
+    text.chars().any(|letter| shows_by_itself(letter) && !is_blank(letter))
 }
 
 /// `g7`, `G7`, `g007`: on a command line they would be taken for an id, or be mistaken for one.
@@ -106,7 +115,7 @@ fn is_blank(letter: char) -> bool {
     matches!(letter,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
         | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
-        | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]
@@ -116,15 +125,26 @@ mod tests {
 
     #[test]
     fn names_lose_the_blanks_around_them() {
-        assert_eq!(group_name("  team \n"), Some("team"));
-        assert_eq!(device_name("Anna's laptop"), Some("Anna's laptop"));
+        assert_eq!(group_name("  team \n").as_deref(), Some("team"));
+        assert_eq!(device_name("Anna's laptop").as_deref(), Some("Anna's laptop"));
     }
 
     /// Scenario 36: zero-width, bidirectional overrides, only blanks, control characters.
     #[test]
     fn names_that_show_nothing_or_steer_what_shows_them_are_refused() {
-        let nothing =
-            ["", " ", "\u{3000}", "\u{200b}\u{200d}", "\u{feff}", "\u{3164}", "\u{2800}", "\u{fe0f}", "\u{ad}"];
+        let nothing = [
+            "",
+            " ",
+            "\u{3000}",
+            "\u{200b}\u{200d}",
+            "\u{feff}",
+            "\u{3164}",
+            "\u{2800}",
+            "\u{fe0f}",
+            "\u{ad}",
+            "\u{301}",
+            "\u{1bca0}",
+        ];
         let steering = ["a\u{202e}b", "a\u{2066}b", "a\u{1b}[2J", "a\nb", "a\0", "a\u{7f}", "a\u{9b}b", "a\u{2028}b"];
         for name in nothing.into_iter().chain(steering) {
             assert_eq!(group_name(name), None, "{name:?}");
@@ -136,17 +156,36 @@ mod tests {
     fn names_of_every_language_pass() {
         for name in ["команда", "群组", "فريق", "टीम", "café", "👩\u{200d}👩\u{200d}👧", "a b", "g", "g7x", "7"]
         {
-            assert_eq!(group_name(name), Some(name), "{name:?}");
+            assert_eq!(group_name(name).as_deref(), Some(name), "{name:?}");
         }
     }
 
     #[test]
     fn names_that_look_like_ids_are_refused_where_they_would_be_taken_for_one() {
-        for name in ["g7", "G7", "g007", " g7 ", "g99999999999999999999"] {
+        for name in ["g7", "G7", "g007", " g7 ", "g99999999999999999999", "g7\u{fe0f}", "\u{200d}g\u{2060}7"] {
             assert_eq!(group_name(name), None, "{name:?}");
         }
         assert_eq!(device_name("d9"), None);
-        assert_eq!(device_name("g7"), Some("g7"));
+        assert_eq!(device_name("g7").as_deref(), Some("g7"));
+    }
+
+    /// Scenario 36, for groups and devices: NFC and NFD are one name.
+    #[test]
+    fn names_of_groups_and_devices_are_normalised() {
+        assert_eq!(group_name("cafe\u{301}").as_deref(), Some("caf\u{e9}"));
+        assert_eq!(device_name("cafe\u{301}"), device_name("caf\u{e9}"));
+        let fits = "e\u{301}".repeat(GROUP_NAME_BYTES_MAX / 2);
+        assert_eq!(group_name(&fits).map(|name| name.len()), Some(GROUP_NAME_BYTES_MAX), "once it is normalised");
+        assert_eq!(group_name(&format!("{fits}x")), None);
+    }
+
+    #[test]
+    fn names_that_differ_in_what_is_not_seen_are_seen_to_be_the_same() {
+        for name in ["team\u{fe0f}", "te\u{200d}am", "t\u{34f}eam", "team\u{1160}"] {
+            assert_eq!(seen(name), "team", "{name:?}");
+        }
+        assert_eq!(seen("cafe\u{301}"), seen("caf\u{e9}"));
+        assert_ne!(seen("team"), seen("teem"));
     }
 
     #[test]
@@ -258,7 +297,7 @@ mod tests {
     fn names_are_limited_in_bytes() {
         let four = "😀";
         let fits = four.repeat(GROUP_NAME_BYTES_MAX / 4);
-        assert_eq!(group_name(&fits), Some(fits.as_str()));
+        assert_eq!(group_name(&fits).as_deref(), Some(fits.as_str()));
         assert_eq!(group_name(&format!("{fits}x")), None);
         assert_eq!(device_name(&four.repeat(DEVICE_NAME_BYTES_MAX / 4 + 1)), None);
     }

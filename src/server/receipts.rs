@@ -10,7 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::clock;
+use crate::core::conversations::Receipt;
 use crate::core::rows::UserRow;
+use crate::core::tables::Tables;
 use crate::ids::{GroupId, MessageId, UserId};
 use crate::limits::{
     LIST_ROWS_MAX, RECEIPT_GROUPS_MAX, RECEIPT_GROUPS_WAITING_MAX, RECEIPTS_KNOWN_MAX, RECEIPTS_LOOKED_MAX,
@@ -24,7 +26,7 @@ use crate::store::page::ReadError;
 use crate::store::records::RecordError;
 use crate::wire::code::Code;
 use crate::wire::frame::{Extensions, ReceiptInfo, ReceiptList, ReceiptNotice, Receipts, Rows};
-use crate::wire::item::Item;
+use crate::wire::item::{Item, kind};
 
 // ---- asked ------------------------------------------------------------------------------------------------------------
 
@@ -46,15 +48,21 @@ impl Asked {
     /// The receipts.
     pub(crate) fn read(self, view: &View, doubt: &Doubt) -> Result<ReceiptList, Code> {
         let Asked { user, group, msgid, after } = self;
-        let author = {
+        let item = {
             let published = view.read();
             if !published.tables.may_see(user, group, msgid) {
                 return Err(Code::NoSuchItem);
             }
             let snapshot = Snapshot::of(&published);
             drop(published);
-            author(&snapshot, group, msgid).map_err(|failed| failed.code(view, doubt))?
+            item(&snapshot, group, msgid).map_err(|failed| failed.code(view, doubt))?
         };
+        // An edit is for who may see what it edits: to others it is a placeholder, which has no author and no readers.
+        let edited = item.target().filter(|_| item.kind == kind::EDIT);
+        let is_for = |tables: &Tables, user| edited.is_none_or(|target| tables.may_see(user, group, target));
+        if !is_for(&view.read().tables, user) {
+            return Err(Code::NoSuchItem);
+        }
         let extensions = Extensions::default;
         let mut list = ReceiptList {
             members: 0,
@@ -70,7 +78,8 @@ impl Asked {
             // A commit waits no longer than for these. Marks only rise meanwhile, but for who marks something unread.
             let published = view.read();
             let (receipts, next) = published.tables.receipts(group, msgid, at, RECEIPTS_LOOKED_MAX);
-            for receipt in receipts.into_iter().filter(|receipt| receipt.user != author) {
+            let is_counted = |receipt: &Receipt| receipt.user != item.author && is_for(&published.tables, receipt.user);
+            for receipt in receipts.into_iter().filter(is_counted) {
                 if !published.tables.user(receipt.user).is_some_and(UserRow::tells_receipts) {
                     list.silent += 1;
                     continue;
@@ -94,11 +103,10 @@ impl Asked {
     }
 }
 
-fn author(snapshot: &Snapshot, group: GroupId, msgid: MessageId) -> Result<UserId, Failed> {
+fn item(snapshot: &Snapshot, group: GroupId, msgid: MessageId) -> Result<Item, Failed> {
     let record = snapshot.item(group, msgid)?.ok_or(Failed::Missing(group, msgid))?;
     let source = RecordError::Malformed("no item");
-    let item = Item::decode(&record.item).map_err(|_| ReadError::Record { group, msgid, source })?;
-    Ok(item.author)
+    Ok(Item::decode(&record.item).map_err(|_| ReadError::Record { group, msgid, source })?)
 }
 
 // ---- told -------------------------------------------------------------------------------------------------------------

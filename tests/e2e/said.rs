@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use gaggle::client::{Client, Content, Conversation, History, Item, Message, Outcome, Say, Standing};
+use gaggle::client::{
+    Client, Content, Conversation, History, Item, Message, Outcome, Receipts, RequestError, Say, Standing,
+};
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::wire::code::Code;
 use gaggle::wire::item::kind;
@@ -217,6 +219,12 @@ async fn who_may_not_see_a_message_learns_nothing_of_it_by_replies_and_edits() {
     let reaction = || "👍".to_owned();
     carl.is_refused(group, &Say::React { target: early, reaction: reaction() }, Code::NoSuchItem).await;
     carl.is_refused(group, &Say::React { target: edit, reaction: reaction() }, Code::NoSuchItem).await;
+    // Nor is he told who wrote the edit, by who is left out of its receipts, or counted among those who get it.
+    let refused = carl.client.receipts(group, edit).await.unwrap_err();
+    assert!(matches!(&refused, RequestError::Refused(refusal) if refusal.is(Code::NoSuchItem)), "{refused}");
+    let members = |receipts: Receipts| receipts.users.iter().map(|receipt| receipt.user).collect::<Vec<_>>();
+    assert_eq!(members(bob.client.receipts(group, edit).await.unwrap()), [bob.account.user]);
+    assert_eq!(members(carl.client.receipts(group, other).await.unwrap()), [bob.account.user, carl.account.user]);
 }
 
 /// Scenario 25: who may edit and recall what.

@@ -17,7 +17,7 @@ impl Decision<'_> {
         if row.revoked_ms.is_some() {
             return Err(Refusal::DeviceRevoked);
         }
-        let name = device_name(name).ok_or(Refusal::BadName)?.to_owned();
+        let name = device_name(name).ok_or(Refusal::BadName)?;
         if row.name != name {
             if let Some(asker) = self.actor(by)? {
                 self.use_up(asker, Limited::Sends, 1, self.settings.sends)?;

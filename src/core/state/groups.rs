@@ -13,7 +13,7 @@ impl Decision<'_> {
     pub(super) fn create_group(&mut self, by: DeviceId, name: &str, policy: Policy) -> Decided {
         let user = self.session(by)?;
         self.may(Verb::CreateGroup, Some(user))?;
-        let name = group_name(name).ok_or(Refusal::BadName)?.to_owned();
+        let name = group_name(name).ok_or(Refusal::BadName)?;
         if self.meta(Meta::LastGroup) >= GroupId::COUNTED_MAX.value() {
             return Err(Refusal::LimitReached);
         }
@@ -48,7 +48,7 @@ impl Decision<'_> {
     pub(super) fn rename_group(&mut self, by: DeviceId, group: GroupId, name: &str) -> Decided {
         let user = self.session(by)?;
         self.may_in(group, Verb::RenameGroup, Some(user))?;
-        let name = group_name(name).ok_or(Refusal::BadName)?.to_owned();
+        let name = group_name(name).ok_or(Refusal::BadName)?;
         let row = self.group(group).ok_or(Refusal::NoSuchGroup)?.clone();
         if row.name == name {
             return Ok(Answer::Done(None));

@@ -165,7 +165,7 @@ impl Decision<'_> {
         if self.is_key_known(key) || !self.stands_behind(&invite) {
             return Err(Refusal::BadInvite);
         }
-        let name = device_name(device_name_wanted).ok_or(Refusal::BadName)?.to_owned();
+        let name = device_name(device_name_wanted).ok_or(Refusal::BadName)?;
         if self.tables.counts().devices + self.pending.added.devices >= DEVICES_MAX {
             return Err(Refusal::LimitReached);
         }

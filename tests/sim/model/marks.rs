@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle::ids::{DeviceId, GroupId, MessageId, UserId};
 use gaggle::wire::frame;
+use gaggle::wire::item::kind;
 
 use super::{Broken, Committed, History, Model};
 
@@ -166,7 +167,7 @@ impl Model {
     }
 
     /// How far those have come with an item who were there when it came, but for its author; none where this user may not
-    /// see it. `cursor` is what a device has acknowledged.
+    /// see it. An edit is for those alone who may see what it edits. `cursor` is what a device has acknowledged.
     pub fn receipts(
         &self,
         user: UserId,
@@ -176,16 +177,20 @@ impl Model {
     ) -> Option<Vec<Receipt>> {
         let may_see = |history: &&History| history.sees(user, msgid) && !history.is_gone(msgid);
         let history = self.groups.get(&group).filter(may_see)?;
-        let author = history.item(msgid)?.item.author;
+        let item = &history.item(msgid)?.item;
+        let edited = item.target().filter(|_| item.kind == kind::EDIT);
+        let is_for = |user| edited.is_none_or(|target| history.sees(user, target) && !history.is_gone(target));
+        if !is_for(user) {
+            return None;
+        }
+        let is_counted = |other: &UserId| *other != item.author && history.was_there(*other, msgid) && is_for(*other);
         let receipt = |other: UserId| {
             let devices = self.devices.iter().filter(|(_, known)| known.user == other);
             let acked = devices.map(|(device, _)| cursor(other, *device)).max().unwrap_or_default();
             let read = self.mark(other, group).msgid;
             (other, acked.max(read) >= msgid, read >= msgid)
         };
-        Some(
-            history.users().filter(|other| *other != author && history.was_there(*other, msgid)).map(receipt).collect(),
-        )
+        Some(history.users().filter(is_counted).map(receipt).collect())
     }
 
     /// An author is told how far somebody has come: no further than they ever were, nor than the author may know of; and
