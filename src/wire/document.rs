@@ -70,6 +70,10 @@ fn the_document_names_every_item_kind() {
         (REMOVED, "removed"),
         (RENAMED, "renamed"),
         (ROLE_CHANGED, "role changed"),
+        (TOPIC, "topic"),
+        (POLICY_CHANGED, "policy changed"),
+        (MUTED, "muted"),
+        (BAN_LIFTED, "ban lifted"),
         (HIDDEN, "hidden"),
     ] {
         line(&[&kind.to_string(), name]);
@@ -97,13 +101,18 @@ fn the_document_has_the_labels_the_versions_and_the_limits_of_the_code() {
         ("edits of an item", limits::EDITS_MAX as usize),
         ("any text", limits::TEXT_BYTES_MAX),
         ("any text", limits::GROUP_NAME_BYTES_MAX),
+        ("any text", limits::GROUP_TOPIC_BYTES_MAX),
         ("any text", limits::DEVICE_NAME_BYTES_MAX),
         ("any text", limits::DISPLAY_NAME_BYTES_MAX),
         ("any text", limits::HANDLE_BYTES_MAX),
         ("users in Names and OnlineList, rows of a list", limits::LIST_ROWS_MAX),
+        ("users in Names and OnlineList, rows of a list", limits::CONVERSATION_ROWS_MAX),
         ("`gone` of a page", limits::GONE_RANGES_MAX),
         ("entries of Ack, Subscribe, ReadMarks, Cursors, AcksRefused, Heads, ReadMarkNotice", limits::ACK_ENTRIES_MAX),
         ("life of an invite", usize::try_from(limits::INVITE_LIFETIME_S_MAX).unwrap()),
+        ("invites of a user for devices of their own that have not expired", limits::INVITES_USER_MAX),
+        ("turns of a user's switches", usize::try_from(limits::SWITCHES_A_MINUTE_MAX).unwrap()),
+        ("read marks of a user that move", usize::try_from(limits::READ_MARKS_A_MINUTE_MAX).unwrap()),
     ] {
         assert!(line(&[what])[1].contains(&grouped(limit)), "{what}: {}", grouped(limit));
     }
@@ -114,7 +123,9 @@ fn the_document_has_the_labels_the_versions_and_the_limits_of_the_code() {
         format!("({} items, {} bytes)", limits::CREDIT_ITEMS_START, grouped(limits::CREDIT_BYTES_START as usize)),
         format!("after {} ms", limits::ACK_DELAY_MS_MAX),
         format!("permits {} bidirectional and {} uni", limits::STREAMS_BIDI_MAX, limits::STREAMS_UNI_MAX),
-        format!("At most {} sends", limits::SENDS_UNANSWERED_MAX),
+        format!("At most {} sends and", limits::SENDS_UNANSWERED_MAX),
+        format!("sends and {} bytes of payload", grouped(limits::SENDS_UNANSWERED_BYTES_MAX)),
+        format!("`preview_bytes` bytes ({} at the most)", limits::PREVIEW_BYTES_MAX),
         format!("come and gone {} times", limits::INTERVALS_MAX),
         format!("may have up to {}\n", limits::CALLERS_PER_DEVICE_MAX),
         format!("listens, and {} s longer", limits::PRESENCE_GRACE_MS / 1_000),
