@@ -116,7 +116,7 @@ codes! {
     NoSuchDevice = 67, "no-such-device", Permanent;
     /// The handle belongs to somebody, or is reserved.
     HandleTaken = 68, "handle-taken", Permanent;
-    /// The text is not a handle, a group name or a device name.
+    /// The text is not a handle, a group name, a topic, a device name or a display name.
     BadName = 69, "bad-name", Permanent;
     /// The user is in the group already.
     AlreadyMember = 70, "already-member", Permanent;
@@ -124,7 +124,7 @@ codes! {
     NotMember = 71, "not-member", Permanent;
     /// The member has come and gone more often than the server keeps.
     TooManyRejoins = 72, "too-many-rejoins", Permanent;
-    /// A bound on users, devices, groups, members or invites is reached.
+    /// A bound on users, devices, groups, members, invites or recalls is reached.
     LimitReached = 73, "limit-reached", Permanent;
     /// The code opens nothing: wrong, used by another device, replaced or expired long ago.
     BadInvite = 74, "bad-invite", Permanent;
