@@ -44,7 +44,8 @@ impl fmt::Debug for DeviceKey {
 pub enum Role {
     /// Everything.
     Owner,
-    /// Everything but what concerns owners.
+    /// Sends and reads; adds users, removes, mutes and bans plain members, lifts bans, sets name and topic, and recalls
+    /// what anybody said.
     Admin,
     /// Sends and reads.
     Member,
