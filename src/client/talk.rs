@@ -38,11 +38,11 @@ pub struct ConversationInfo {
     pub cursor: MessageId,
     /// One's read mark.
     pub mark: ReadMark,
-    /// Messages above it that others wrote.
+    /// Messages above it that others wrote and one may see, without those that were recalled or removed.
     pub unread: u64,
     /// Those of them that mention one.
     pub mentions: u64,
-    /// The last message one may see.
+    /// The last message one may see that was not recalled, where one was found.
     pub last: Option<Preview>,
 }
 
@@ -57,7 +57,7 @@ pub struct Preview {
     pub author: UserId,
     /// The server's clock at the time, ms since 1970.
     pub time_ms: u64,
-    /// How it begins.
+    /// How it begins, in at most [`PREVIEW_BYTES_MAX`] bytes, as it was edited last; empty where it is no text.
     pub text: String,
     /// Whether that is all of it.
     pub whole: bool,
@@ -129,8 +129,9 @@ impl Client {
         }
     }
 
-    /// Marks everything up to this msgid as read, on all one's devices. The version is that of the mark when it was read:
-    /// where it has been set anew since, nothing moves. Returns the mark as it stands.
+    /// Marks everything up to this msgid as read, on all one's devices; one above the head counts as the head. The
+    /// version is that of the mark when it was read: where it has been set anew since, nothing moves. [`u64::MAX`]
+    /// means whatever it is. Returns the mark as it stands.
     ///
     /// # Errors
     /// See [`RequestError`].

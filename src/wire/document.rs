@@ -126,6 +126,7 @@ fn the_document_has_the_labels_the_versions_and_the_limits_of_the_code() {
         format!("At most {} sends and", limits::SENDS_UNANSWERED_MAX),
         format!("sends and {} bytes of payload", grouped(limits::SENDS_UNANSWERED_BYTES_MAX)),
         format!("`preview_bytes` bytes ({} at the most)", limits::PREVIEW_BYTES_MAX),
+        format!("where the newest {} were recalled", limits::PREVIEW_TRIES_MAX),
         format!("come and gone {} times", limits::INTERVALS_MAX),
         format!("may have up to {}\n", limits::CALLERS_PER_DEVICE_MAX),
         format!("listens, and {} s longer", limits::PRESENCE_GRACE_MS / 1_000),

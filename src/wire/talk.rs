@@ -34,11 +34,12 @@ pub struct Conversation {
     pub read: MessageId,
     /// How often that was set anew.
     pub version: u64,
-    /// Content items above the read mark that others wrote and this member may see.
+    /// Content items above the read mark that others wrote and this member may see, without those that were recalled or
+    /// removed.
     pub unread: u64,
     /// Those of them that mention this member.
     pub mentions: u64,
-    /// The last message that this member may see, where that was asked for and there is one.
+    /// The last message that this member may see and that was not recalled, where that was asked for and one was found.
     pub last: Option<Preview>,
     /// What later versions add.
     pub extensions: Extensions,
@@ -55,7 +56,7 @@ pub struct Preview {
     pub author: UserId,
     /// The server's clock at the time, ms since 1970.
     pub time_ms: u64,
-    /// How it begins, as it was edited last; empty where it is no text.
+    /// How it begins, in at most as many bytes as were asked for, as it was edited last; empty where it is no text.
     #[serde(deserialize_with = "bounded::text")]
     pub text: String,
     /// Whether that is all of it.
