@@ -128,11 +128,11 @@ frames! {
         version: String,
         /// ms since it started.
         uptime_ms: u64,
-        /// Users, groups, devices that are not revoked, connections now.
+        /// Users, deleted ones included.
         users: u64,
         /// Groups.
         groups: u64,
-        /// Live devices.
+        /// Devices that are not revoked.
         devices: u64,
         /// Connections now.
         connections: u64,
