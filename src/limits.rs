@@ -29,7 +29,7 @@ pub const GROUP_TOPIC_BYTES_MAX: usize = 512;
 pub const DEVICE_NAME_BYTES_MAX: usize = 64;
 /// Longest display name of a user, in bytes: most people's full names in any script.
 pub const DISPLAY_NAME_BYTES_MAX: usize = 128;
-/// Longest handle, in bytes: the design's grammar has one character and up to 31 more.
+/// Longest handle, in bytes: its grammar (`PROTOCOL.md`, section 11) has one character and up to 31 more.
 pub const HANDLE_BYTES_MAX: usize = 32;
 
 /// Users of a server: a team, with room.

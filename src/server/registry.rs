@@ -1,6 +1,7 @@
 //! Who is connected: sessions by device and user, and which listeners follow which group.
 //!
-//! Only tasks of the one runtime thread use it. It decides who replaces whom (design: "Replaced") and nothing else.
+//! Only tasks of the one runtime thread use it. It decides who replaces whom (`PROTOCOL.md`, section 5) and nothing
+//! else.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

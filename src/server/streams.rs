@@ -62,7 +62,8 @@ impl FrameStream {
     }
 }
 
-/// Urgencies of the streams (design: "On the wire"); quinn sends higher numbers first.
+/// Urgencies of the streams: answers first, which are short and waited for, then what is new, and pages and lists last,
+/// which are long. quinn sends higher numbers first.
 pub(crate) mod urgency {
     /// Control: answers.
     pub(crate) const CONTROL: i32 = -2;
