@@ -44,11 +44,20 @@ impl Context {
 
     /// Says goodbye for every client that was opened, however its command ended: a server counts the connections of a
     /// device, and would take one that just falls silent for alive for a minute.
+    ///
+    /// What waits in the outbox gets a moment before that: a command whose own answer comes first would else break off
+    /// the send that it began.
     pub async fn close(&self) {
-        for client in self.clients.take() {
+        let (clients, mut queued) = (self.clients.take(), self.queued.take());
+        if clients.iter().all(|client| client.trouble().is_none()) {
+            for queued in &mut queued {
+                queued.settle().await;
+            }
+        }
+        for client in clients {
             client.close().await;
         }
-        for queued in self.queued.take() {
+        for queued in queued {
             queued.end().await;
         }
     }
@@ -253,7 +262,9 @@ fn only(name: &str, named: &[&Group], gone: &BTreeSet<GroupId>) -> Result<GroupI
     match named {
         [only] => Ok(only.group),
         [] => Err(CliError::refused(format!("none of your groups is called \"{}\"", visible::name(name)))
-            .advise("gaggle group list shows them; names must be exact, and in quotes where they have spaces")),
+            .advise(
+                "gaggle group list shows them; names must be exact, and in quotes where they have spaces; to a user: gaggle dm",
+            )),
         several => Err(ambiguous(
             name,
             several.iter().map(|group| {
@@ -261,7 +272,7 @@ fn only(name: &str, named: &[&Group], gone: &BTreeSet<GroupId>) -> Result<GroupI
                 let what = if group.role == Role::Former {
                     "a group that you have left".to_owned()
                 } else {
-                    format!("group of {} members", group.members)
+                    format!("group of {} member{}", group.members, if group.members == 1 { "" } else { "s" })
                 };
                 row(group.group, &what, deleted)
             }),

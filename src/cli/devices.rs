@@ -39,12 +39,16 @@ one is; everything older can be looked at with `gaggle pull`.
     },
     /// Shut a device out for ever: its connections close within 2 seconds
     #[command(after_long_help = "\
-What the device has already fetched stays on it.
+What the device has already fetched stays on it, and invites that were made on it open nothing any more. The device \
+that you are on is shut out with --yes alone: nothing more can be done with its profile.
 
   gaggle devices revoke d9")]
     Revoke {
         /// The device: d9
         device: DeviceId,
+        /// Do it even to the device that you are on
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -106,7 +110,12 @@ pub async fn run(context: &Context, command: &DevicesCommand) -> Result<Exit, Cl
             client.rename_device(*device, name).await?;
             tell(context, *device, &format!("{device} is called \"{}\" now", visible::name(name.trim())))
         }
-        DevicesCommand::Revoke { device } => {
+        DevicesCommand::Revoke { device, yes } => {
+            if !yes && this(context)? == Some(*device) {
+                return Err(CliError::refused(format!("{device} is the device that you are on")).advise(
+                    "--yes shuts it out all the same; then only another device of yours, or an operator, lets you in",
+                ));
+            }
             match client.revoke_device(*device).await {
                 // The connection ends by it, before there is an answer.
                 Err(RequestError::ShutOut(_)) if this(context)? == Some(*device) => {}

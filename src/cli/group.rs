@@ -84,7 +84,7 @@ They read on, and can leave; what they send is refused. It ends when they leave,
     Unmute(MemberArgs),
     /// Remove somebody for good
     #[command(after_long_help = "\
-Nobody can add them again until unban. They keep what they have seen. Somebody who has left can be banned too.
+Nobody can add them again until unban. They keep what they have seen; to all others it looks like a removal. Somebody who has left can be banned too.
 
   gaggle group ban team bob")]
     Ban(MemberArgs),
@@ -383,7 +383,7 @@ fn waiting(unread: u64, mentions: u64) -> String {
     match (unread, mentions) {
         (0, _) => String::new(),
         (unread, 0) => format!("{unread} unread  "),
-        (unread, mentions) => format!("{unread} unread, {mentions} of you  "),
+        (unread, mentions) => format!("{unread} unread, {mentions} naming you  "),
     }
 }
 

@@ -62,8 +62,8 @@ pub async fn run(context: &Context, args: &InviteArgs) -> Result<Exit, CliError>
     } else {
         trouble::OPERATORS_ALONE
     };
-    let taken = "choose another; for another device of the same person there is gaggle devices add; the handle of a \
-                 deleted user can be freed: gaggle user free-handle";
+    let taken = "for who is on the server already: gaggle group add GROUP HANDLE, or another device by gaggle devices add; \
+                 for somebody new choose another handle, or free that of a deleted user: gaggle user free-handle";
     let advice = [(Code::NotAllowed, only_operators), (Code::HandleTaken, taken)];
     let invite = client.invite(&args.handle, group, args.expires).await;
     let invite = invite.map_err(|error| trouble::advised(error, &advice))?;

@@ -18,6 +18,8 @@ use crate::ids::ClientSeq;
 
 /// So much of a text is shown where one of many is named.
 const EXCERPT_CHARACTERS: usize = 40;
+/// For so long a command that has done its own goes on sending what waited.
+const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 /// Once the client is closed there is nothing left to wait for but what was answered.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -28,6 +30,14 @@ pub struct Queued {
 }
 
 impl Queued {
+    /// Waits a moment for what can still be sent; of a client that is connected.
+    pub async fn settle(&mut self) {
+        if !self.telling.is_finished() {
+            // What takes longer stays in the outbox.
+            drop(tokio::time::timeout(SETTLED_WITHIN, &mut self.telling).await);
+        }
+    }
+
     /// Watches over what waits; none where nothing does.
     pub async fn watch(output: Output, profile: &Profile, client: &Client) -> Option<Queued> {
         // An outbox that cannot be read says so to who sends.
@@ -52,6 +62,9 @@ impl Queued {
 
     /// Says what is still to be said; of a client that is closed.
     pub async fn end(mut self) {
+        if self.telling.is_finished() {
+            return;
+        }
         if tokio::time::timeout(LAST_WORDS, &mut self.telling).await.is_err() {
             self.telling.abort();
         }

@@ -13,6 +13,8 @@ pub const HELP: &str = "\
 It is a message like any other and names the one that it answers; it holds nothing of what that said, so that nobody sees \
 by it what they may not see. It prints the msgid of the reply.
 
+Whether there is a message N that others may see is not asked: each sees the number, and the message where they may.
+
 --mention looks the members up at the server: where that is out of reach, nothing is queued.
 
   gaggle reply team 42 \"so do I\"

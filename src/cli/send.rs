@@ -18,14 +18,15 @@ use crate::wire::code::Code;
 /// A person waits so long for an answer; then the message is called queued, and they are free to go.
 pub const UNREACHABLE_MS_MAX: u64 = 10_000;
 const SENT_WHEN_ROOM: &str = "tell whoever runs the server; once it has room ";
-const SENT_BY: &str = "the next gaggle send, gaggle tail or gaggle outbox flush of this profile sends it";
+const SENT_BY: &str =
+    "the next command of this profile that reaches the server sends it, gaggle outbox flush for one, and gaggle tail";
 
 /// Examples, after the options.
 pub const HELP: &str = "\
 It prints the msgid of each message once the server has it on disk. A message is on this disk before it is sent, and \
 is sent once, whatever breaks in between. If the server cannot be reached for 10 seconds, or its disk is full, it is queued: the command says \
-so and ends with 3, and the next `gaggle send`, `gaggle tail` or `gaggle outbox flush` of this profile sends it. Where \
-that is refused then, whichever command sends it says which message it was; its exit code is that of its own.
+so and ends with 3, and the next command of this profile that reaches the server sends it, `gaggle outbox flush` for one, \
+and `gaggle tail`. Where that is refused then, that command says which message it was; its exit code is that of its own.
 
 With - (or nothing, and stdin not a terminal) each line of stdin is a message, empty lines are left out, and msgids are \
 printed in the order of the lines. Text must be UTF-8, 64 KiB at most. A text that begins with - goes behind --.
@@ -173,19 +174,20 @@ pub async fn send(context: &Context, target: Target<'_>, sending: Sending<'_>) -
     let begun = clock::monotonic();
     let source = source(context, sending)?;
     let (profile, client) = context.member().await?;
-    if sending.no_queue {
-        client.connected().await?;
-    }
-    let group = match target {
-        Target::Group(group) => context::group_or_known(&client, &profile, group, context.output).await?,
-        Target::User(handle) => context::direct_or_known(&client, &profile, handle, context.output).await?,
+    let found = async {
+        if sending.no_queue {
+            client.connected().await?;
+        }
+        let group = match target {
+            Target::Group(group) => context::group_or_known(&client, &profile, group, context.output).await?,
+            Target::User(handle) => context::direct_or_known(&client, &profile, handle, context.output).await?,
+        };
+        Ok((group, mentioned(&client, group, sending.mention).await?))
     };
+    let (group, mentions) = unless_interrupted(found).await?;
     let sender = Sender { context, profile: &profile, client: &client, group, queues: !sending.no_queue };
     match source {
-        Source::One(text) => {
-            let mentions = mentioned(&client, group, sending.mention).await?;
-            sender.one(&Say::Text { text, reply_to: None, mentions }, patience(begun)).await
-        }
+        Source::One(text) => sender.one(&Say::Text { text, reply_to: None, mentions }, patience(begun)).await,
         Source::Lines => stream::run(&sender).await,
     }
 }
@@ -197,13 +199,25 @@ pub async fn send(context: &Context, target: Target<'_>, sending: Sending<'_>) -
 pub async fn about(context: &Context, group: &str, what: &Say, mention: &[String]) -> Result<Exit, CliError> {
     let begun = clock::monotonic();
     let (profile, client) = context.member().await?;
-    let group = context::group_or_known(&client, &profile, group, context.output).await?;
+    let found = async {
+        let group = context::group_or_known(&client, &profile, group, context.output).await?;
+        Ok((group, mentioned(&client, group, mention).await?))
+    };
+    let (group, whom) = unless_interrupted(found).await?;
     let sender = Sender { context, profile: &profile, client: &client, group, queues: true };
     let mut what = what.clone();
     if let Say::Text { mentions, .. } = &mut what {
-        *mentions = mentioned(&client, group, mention).await?;
+        *mentions = whom;
     }
     sender.one(&what, patience(begun)).await
+}
+
+/// What is looked up before anything is said; who ends it meanwhile hears that nothing was.
+async fn unless_interrupted<T>(found: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    tokio::select! {
+        found = found => found,
+        () = interrupt::asked() => Err(CliError::try_again("interrupted; nothing was sent, and nothing is queued")),
+    }
 }
 
 /// The text of an argument, or with - all of stdin.
@@ -235,8 +249,8 @@ async fn mentioned(client: &Client, group: GroupId, handles: &[String]) -> Resul
         let named = handle.trim_start_matches('@').to_ascii_lowercase();
         let found = members.iter().find(|member| member.handle == named).map(|member| member.user);
         found.ok_or_else(|| {
-            CliError::refused(format!("{} is not in the group", visible::name(handle)))
-                .advise("gaggle group members GROUP shows who is")
+            CliError::refused(format!("\"{}\" is not the handle of a member of the group", visible::name(handle)))
+                .advise("gaggle group members GROUP shows them")
         })
     };
     handles.iter().map(find).collect()

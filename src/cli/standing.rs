@@ -59,7 +59,7 @@ fn text(message: &Message, names: &Names, form: Form<'_>) -> String {
         .iter()
         .map(|(reaction, users)| {
             let users: Vec<String> = users.iter().map(who).collect();
-            format!(" [{} {}: {}]", visible::name(reaction), users.len(), users.join(", "))
+            format!(" [{} {}: {}]", visible::bracketed(reaction), users.len(), users.join(", "))
         })
         .collect();
     let (msgid, time) = (message.msgid.value(), when::short(message.time_ms, form.now_ms));

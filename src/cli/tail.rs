@@ -29,7 +29,8 @@ pub const HELP: &str = "\
 It prints one item a line: msgid, time, who, text; before that the group where more than one is listened to. It says on \
 stderr how much this device has seen already. What is printed counts as seen once it has left this program, so that \
 nothing is lost when it is killed, and nothing is printed again after it has ended in order (Ctrl-C). One tail a \
-profile: a second one says which process listens already, and ends with 1.
+profile: a second one says which process listens already, and ends with 1. It goes on by itself when a connection breaks; that \
+the server has fallen silent it says after a minute.
 
 --after N of one GROUP begins behind msgid N. What lies below this device's mark was seen: it is shown up to the newest \
 item, and the command ends. Above the mark it is refused, since what lies between would never be seen; `gaggle skip` \
@@ -98,6 +99,7 @@ pub async fn run(context: &Context, args: &TailArgs) -> Result<Exit, CliError> {
         queued,
         trouble: String::new(),
         greeted: false,
+        printed_to: BTreeMap::new(),
         left,
         typing: args.typing,
     };
@@ -172,6 +174,8 @@ struct Tail<'a> {
     queued: BTreeMap<ClientSeq, String>,
     trouble: String,
     greeted: bool,
+    /// The last item of each group that was printed: it may come from the profile before there is a connection.
+    printed_to: BTreeMap<GroupId, MessageId>,
     /// Items that may still be taken.
     left: u64,
     /// Whether it is said who writes, comes and goes.
@@ -318,6 +322,7 @@ impl Tail<'_> {
         let users: Vec<_> = render::mentioned(&item).collect();
         // Without an answer the line shows ids: late handles are better than late messages.
         let names = self.client.names(&users).await.unwrap_or_default();
+        self.printed_to.insert(item.group, item.msgid);
         let label = self.label(item.group);
         let text = render::item(&item, seen_before, &names, self.form(label.as_deref()))?;
         Ok(self.take(text, position))
@@ -352,18 +357,19 @@ impl Tail<'_> {
     }
 
     fn greet(&self, groups: &[Group]) {
+        let seen_to = |group: &Group| self.printed_to.get(&group.group).copied().unwrap_or_default().max(group.cursor);
         let listens = |group: &&Group| match &self.groups {
-            None => group.role != Role::Former || group.cursor < group.head,
+            None => group.role != Role::Former || seen_to(group) < group.head,
             Some(named) => named.contains(&group.group),
         };
         let listened: Vec<&Group> = groups.iter().filter(listens).collect();
         let (news, seen): (Vec<&Group>, Vec<&Group>) =
-            listened.into_iter().partition(|group| group.cursor < group.head);
+            listened.into_iter().partition(|group| seen_to(group) < group.head);
         for group in news.iter().take(GREETED_MAX) {
-            let (cursor, head) = (group.cursor.value(), group.head.value());
+            let (seen, head) = (seen_to(group).value(), group.head.value());
             self.context
                 .output
-                .words(&format!("{}: seen up to {cursor}, the newest is {head}", self.known.called(group.group)));
+                .words(&format!("{}: seen up to {seen}, the newest is {head}", self.known.called(group.group)));
         }
         if let Some(more) = news.len().checked_sub(GREETED_MAX).filter(|more| *more > 0) {
             self.context.output.words(&format!("{more} more groups have something new"));

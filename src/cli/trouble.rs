@@ -139,7 +139,9 @@ const fn advice(code: Code) -> &'static str {
         Code::UnknownDevice => {
             "the profile may be of another server or a copy; to join anew use another --profile and a new link"
         }
-        Code::DeviceRevoked => "another device of yours can make a link for a new one: gaggle devices add",
+        Code::DeviceRevoked => {
+            "another device of yours can make a link for a new one: gaggle devices add; or an operator: gaggle --operator devices add --for HANDLE"
+        }
         Code::Replaced => {
             "a profile belongs on one machine: give the other one a device of its own with gaggle devices add"
         }
@@ -165,7 +167,7 @@ const fn advice(code: Code) -> &'static str {
         Code::NoSuchDevice => "gaggle devices list shows yours",
         Code::HandleTaken => "choose another; for another device of the same person there is gaggle devices add",
         Code::BadName => {
-            "handles are 1 to 32 of a-z, 0-9, '.', '_', '-'; names of groups (at most 128 bytes) and devices (64) need a visible character, and no look of an id (g7); display names (128) also have nothing invisible in them"
+            "handles are 1 to 32 of a-z, 0-9, '.', '_', '-'; names of groups (at most 128 bytes) and devices (64) are one line with something to see, nothing that turns the direction, and no look of an id (g7); display names (128) also have nothing invisible in them"
         }
         Code::AlreadyMember => "",
         Code::NotMember => "gaggle group list shows yours",
@@ -202,7 +204,7 @@ impl From<ProfileError> for CliError {
                 "ask for a link and run: gaggle join LINK (--profile says which folder)"
             }
             ProfileError::Used { .. } => "to be somebody else here too: gaggle --profile OTHER-DIR join LINK",
-            ProfileError::Damaged { .. } => {
+            ProfileError::Missing { .. } | ProfileError::Damaged { .. } => {
                 "bring it back from a backup; without one, join anew: another --profile, and a link from gaggle devices add"
             }
             ProfileError::Disk(_) => "is the folder yours, and is there room? --profile says which one",

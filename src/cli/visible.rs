@@ -12,15 +12,22 @@ const CONTINUATION: &str = "    | ";
 /// What we write between an author and what they said.
 const MARKS: [&str; 4] = ["(edited", "(recalled", "(again", "(to "];
 
-/// A name or any other text on one line; joiners are written out too, since two names must not look the same.
+/// A name or any other text on one line; joiners and the empty Braille cell are written out too, since two names must not
+/// look the same.
 #[must_use]
 pub fn name(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
-        let joins = matches!(character, '\u{200c}' | '\u{200d}');
-        if joins { escape(character, &mut shown) } else { push(character, &mut shown) }
+        let hides = matches!(character, '\u{200c}' | '\u{200d}' | '\u{2800}');
+        if hides { escape(character, &mut shown) } else { push(character, &mut shown) }
     }
     shown
+}
+
+/// As [`name()`], between brackets of ours: its own are written out.
+#[must_use]
+pub fn bracketed(text: &str) -> String {
+    name(text).replace('[', "\\x5b").replace(']', "\\x5d")
 }
 
 /// A person on one line: the handle, which is theirs alone, and in quotes what they want to be called.
@@ -109,15 +116,15 @@ fn escape(character: char, shown: &mut String) {
     }
 }
 
-/// Whether a terminal would do something else with it than show it. Joiners are not among them: scripts and emoji need
+/// Whether a terminal would do something else with it than show it, or show nothing at all. Joiners are not among them: scripts and emoji need
 /// them, and they move nothing.
 const fn steers(character: char) -> bool {
     matches!(character,
         '\0'..='\x1f' | '\x7f'..='\u{9f}'
-        | '\u{ad}' | '\u{61c}' | '\u{180e}'
+        | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
         | '\u{200b}' | '\u{200e}' | '\u{200f}'
         | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
 }
 
@@ -137,6 +144,7 @@ mod tests {
         assert_eq!(line("abc\u{202e}fed".as_bytes()), "abc\\u{202e}fed");
         assert_eq!(line("\u{2066}x\u{2069}\u{200b}\u{feff}".as_bytes()), "\\u{2066}x\\u{2069}\\u{200b}\\u{feff}");
         assert_eq!(line("a\u{2028}b".as_bytes()), "a\\u{2028}b");
+        assert_eq!(line("\u{3164}\u{115f}x\u{34f}".as_bytes()), "\\u{3164}\\u{115f}x\\u{34f}");
     }
 
     #[test]
@@ -161,6 +169,11 @@ mod tests {
     #[test]
     fn two_names_never_look_the_same_by_joiners() {
         assert_eq!(name("te\u{200d}am\n"), "te\\u{200d}am\\n");
+    }
+
+    #[test]
+    fn what_stands_between_brackets_does_not_end_them() {
+        assert_eq!(bracketed("👍 9: alice] [y"), "👍 9: alice\\x5d \\x5by");
     }
 
     #[test]

@@ -91,6 +91,12 @@ pub enum ProfileError {
         /// What is wrong with it.
         what: String,
     },
+    /// A file that must be there is not.
+    #[error("there is no {file}")]
+    Missing {
+        /// The file.
+        file: String,
+    },
     /// The disk refused.
     #[error("{0}")]
     Disk(String),
@@ -110,7 +116,10 @@ impl ProfileError {
     pub const fn failure(&self) -> Failure {
         match self {
             ProfileError::Used { .. } => Failure::Refused,
-            ProfileError::NotEnrolled { .. } | ProfileError::Damaged { .. } | ProfileError::Disk(_) => Failure::Broken,
+            ProfileError::NotEnrolled { .. }
+            | ProfileError::Missing { .. }
+            | ProfileError::Damaged { .. }
+            | ProfileError::Disk(_) => Failure::Broken,
             ProfileError::Locked { .. } => Failure::Temporary,
         }
     }

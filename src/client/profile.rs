@@ -150,7 +150,7 @@ impl Profile {
 
     /// The device's key.
     pub(super) fn key(&self) -> Result<Ed25519KeyPair, ProfileError> {
-        let missing = || self.damaged(KEY_FILE, "it is missing");
+        let missing = || ProfileError::Missing { file: self.path(KEY_FILE).display().to_string() };
         let bytes = whole::read(self.disk.as_ref(), &self.path(KEY_FILE), FILE_BYTES_MAX)?.ok_or_else(missing)?;
         Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| self.damaged(KEY_FILE, "it holds no Ed25519 key"))
     }

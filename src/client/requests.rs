@@ -419,7 +419,8 @@ fn operator_keys(disk: &SharedDisk, certs: &Path) -> Result<(Ed25519KeyPair, [u8
     let read = |name: &str| {
         let path = certs.join(name);
         let damaged = |what: &str| ProfileError::Damaged { file: path.display().to_string(), what: what.to_owned() };
-        let bytes = whole::read(disk.as_ref(), &path, KEY_FILE_BYTES_MAX)?.ok_or_else(|| damaged("it is missing"))?;
+        let missing = || ProfileError::Missing { file: path.display().to_string() };
+        let bytes = whole::read(disk.as_ref(), &path, KEY_FILE_BYTES_MAX)?.ok_or_else(missing)?;
         PrivatePkcs8KeyDer::from_pem_slice(&bytes).map_err(|_| damaged("it holds no key")).map(|key| (key, path))
     };
     let wrong =

@@ -341,5 +341,5 @@ fn edits_recalls_replies_and_reactions_read_well_in_a_terminal_and_as_json() {
     let refused = alice.run(&["edit", "team", "9", "back"]);
     assert!(refused.code == Some(1) && refused.err.contains("was recalled"), "{refused:?}");
     let unknown = bob.run(&["reply", "team", "3", "hm", "--mention", "carol"]);
-    assert!(unknown.code == Some(1) && unknown.err.contains("carol is not in the group"), "{unknown:?}");
+    assert!(unknown.code == Some(1) && unknown.err.contains("\"carol\" is not the handle of a member"), "{unknown:?}");
 }

@@ -74,7 +74,8 @@ fn who_shuts_themselves_out_is_told_that_it_is_done() {
     let link = alice.ok(&["devices", "add"]).out;
     let phone = served.person("phone");
     phone.ok(&["join", link.trim()]);
-    phone.run(&["devices", "revoke", "d3"]).ends_with(0, "d3 is shut out");
+    phone.run(&["devices", "revoke", "d3"]).ends_with(1, "--yes shuts it out all the same");
+    phone.run(&["devices", "revoke", "d3", "--yes"]).ends_with(0, "d3 is shut out");
     phone.run(&["group", "list"]).ends_with(1, "this device was revoked");
     alice.run(&["user", "deactivate", "Alice"]).ends_with(0, "is shut out");
     alice.run(&["group", "list"]).ends_with(1, "this user is deactivated");
