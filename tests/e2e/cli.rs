@@ -211,6 +211,32 @@ fn what_cannot_be_sent_within_ten_seconds_is_queued_and_sent_later_once() {
 }
 
 #[test]
+fn whichever_command_reaches_the_server_sends_what_waits_though_its_own_answer_comes_first() {
+    let mut served = Served::start();
+    let (alice, bob) = served.team();
+    alice.ok(&["group", "list"]);
+    served.stop();
+    alice.run(&["send", "team", "while away"]).ends_with(3, "queued");
+    served.again();
+    alice.ok(&["users"]);
+    assert!(alice.json(&["outbox", "list"]).is_empty());
+    assert_eq!(bob.json(&["pull", "team", "--last", "1"])[0]["text"], "while away");
+}
+
+/// Before the group is known there is nothing to queue, and whoever ends it then is told.
+#[test]
+fn a_send_that_is_ended_while_its_group_is_looked_up_says_that_nothing_is_queued() {
+    let mut served = Served::start();
+    let (alice, _) = served.team();
+    served.stop();
+    let running = alice.spawn(&["send", "team", "hello"]);
+    running.until_it_hears_signals();
+    running.signal("-INT");
+    running.end().ends_with(3, "nothing was sent, and nothing is queued");
+    assert!(alice.json(&["outbox", "list"]).is_empty());
+}
+
+#[test]
 fn without_a_queue_nothing_is_kept() {
     let mut served = Served::start();
     let (alice, _) = served.team();

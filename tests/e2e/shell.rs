@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -215,6 +215,21 @@ impl Running {
     pub(crate) fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
         assert!(sent.success());
+    }
+
+    /// Waits until it would hear of a SIGINT instead of ending by it, as proc_pid_status(5) tells.
+    pub(crate) fn until_it_hears_signals(&self) {
+        const SIGINT_BIT: u64 = 1 << 1;
+        let begun = Instant::now();
+        loop {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+            if u64::from_str_radix(caught.trim(), 16).unwrap() & SIGINT_BIT != 0 {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not listen to signals");
+            std::thread::yield_now();
+        }
     }
 
     /// Waits for its end.
