@@ -274,8 +274,8 @@ pub const RETENTION_ROWS_MAX: usize = 256;
 pub const RETENTION_MENTIONS_MAX: usize = 1_024;
 /// Groups that are looked at at once: a commit waits for that, and it is a fraction of a millisecond.
 pub const RETENTION_GROUPS_MAX: usize = 1_000;
-/// A body that was wiped is gone from the log an hour later at the most: it waits so long for others, in ms, and the rest is
-/// for the reading and writing.
+/// A body that was wiped is gone from the log an hour later at the most: it waits so long for others, in ms, then until the
+/// index is flushed ([`INDEX_UNRECORDED_MS_MAX`]), and the rest is for the reading and writing.
 pub const WIPE_WAIT_MS: u64 = 15 * 60 * 1_000;
 /// Keys that are told apart at once while the log is condensed, some 30 bytes of memory each; where there are more, the log is
 /// read once for each part of them. The rest of what it takes are two bits for each operation of the log and one for each pair
@@ -314,8 +314,11 @@ pub const INDEX_CACHE_MIB_MAX: u32 = 64 * 1024;
 /// replays in a fraction of a second.
 pub const CHECKPOINT_BYTES: u64 = SEGMENT_BYTES;
 /// The index is idle, thus flushed, when nothing came for so long, in ms: a flush costs a few syncs, and nothing depends
-/// on it but how much a start after a kill replays.
+/// on it but how much a start after a kill replays, and what may go from the log.
 pub const INDEX_IDLE_MS: u64 = 5_000;
+/// The same happens once something that was applied has been so old and unrecorded, in ms, however little comes: where a
+/// frame comes every few seconds the index is never idle, and nothing above what was recorded goes from the log.
+pub const INDEX_UNRECORDED_MS_MAX: u64 = 10 * 60 * 1_000;
 /// The same above which it is opened anew already when idle.
 pub const INDEX_HELD_BYTES_IDLE: u64 = 48 * 1024 * 1024;
 /// An index that takes longer than this for one batch, flush, recycling or page will not come back, in ms. The slowest
@@ -364,6 +367,10 @@ const _: () = assert!(DEVICE_NAME_BYTES_MAX < BODY_BYTES_MAX && GROUP_NAME_BYTES
 const _: () = assert!(MEMBERSHIPS_MAX <= CURSORS_MAX);
 const _: () = assert!(BATCH_BYTES_MAX + BATCH_COMMANDS_MAX * 3 * OVERLAY_ROW_BYTES < OVERLAY_BYTES_MAX);
 const _: () = assert!(INDEX_HELD_BYTES_IDLE < INDEX_HELD_BYTES_MAX);
+// Of the hour after which a wiped body is gone from the log, half is left for the reading and writing.
+const _: () = assert!(WIPE_WAIT_MS + INDEX_UNRECORDED_MS_MAX <= 30 * 60 * 1_000);
+// What is wanted gone lies below what is recorded before more is wanted gone, so that a round may begin.
+const _: () = assert!(INDEX_IDLE_MS < INDEX_UNRECORDED_MS_MAX && INDEX_UNRECORDED_MS_MAX < WIPE_WAIT_MS);
 // What the index may take by default is half of 512 MB; the other half is for resident rows and connections.
 const _: () = assert!(
     OVERLAY_BYTES_MAX as u64 + INDEX_HELD_BYTES_MAX + INDEX_CACHE_MIB_DEFAULT as u64 * 1024 * 1024 <= 256 * 1024 * 1024

@@ -136,6 +136,8 @@ pub struct Pace {
     pub checkpoint_bytes: u64,
     /// How long nothing may have come for the index to count as idle.
     pub idle: Duration,
+    /// How long something that was applied may be unrecorded, however steadily more comes.
+    pub unrecorded: Duration,
     /// Bytes held above which it is recycled when idle.
     pub held_bytes_idle: u64,
     /// Bytes held above which it is recycled at once.
@@ -147,6 +149,7 @@ impl Pace {
     pub(crate) const SMALL: Pace = Pace {
         checkpoint_bytes: 512 * 1024,
         idle: Duration::from_millis(limits::INDEX_IDLE_MS / 5),
+        unrecorded: Duration::from_millis(limits::INDEX_UNRECORDED_MS_MAX / 5),
         held_bytes_idle: 1024 * 1024,
         held_bytes_max: 3 * 1024 * 1024,
     };
@@ -157,6 +160,7 @@ impl Default for Pace {
         Pace {
             checkpoint_bytes: limits::CHECKPOINT_BYTES,
             idle: Duration::from_millis(limits::INDEX_IDLE_MS),
+            unrecorded: Duration::from_millis(limits::INDEX_UNRECORDED_MS_MAX),
             held_bytes_idle: limits::INDEX_HELD_BYTES_IDLE,
             held_bytes_max: limits::INDEX_HELD_BYTES_MAX,
         }
@@ -179,7 +183,7 @@ pub enum Due {
 pub struct Checkpoint {
     /// The index is durable up to here.
     pub flushed: Lsn,
-    /// Why that could not be recorded. The older record stands, and it is tried again when the index is idle.
+    /// Why that could not be recorded. The older record stands, and it is tried again once the index could be idle.
     pub unrecorded: Option<DiskError>,
 }
 
@@ -200,6 +204,8 @@ pub struct Applier {
     held_bytes_least: u64,
     /// When something was applied or tried last.
     active: Instant,
+    /// When something that was applied will be unrecorded for too long; none where all is recorded.
+    record_at: Option<Instant>,
     failed: bool,
 }
 
@@ -236,6 +242,7 @@ impl Applier {
             index_bytes,
             held_bytes_least: 0,
             active: now,
+            record_at: (applied > recorded).then(|| now + pace.unrecorded),
             failed: false,
         })
     }
@@ -268,6 +275,7 @@ impl Applier {
         self.bytes = self.bytes.saturating_add(weight(frame));
         self.touched.extend(frame.ops.iter().map(|op| (op.tree, place(&op.key))));
         self.active = now;
+        self.record_at.get_or_insert(now + self.pace.unrecorded);
         Ok(self.applied)
     }
 
@@ -276,11 +284,12 @@ impl Applier {
     pub fn due(&self, now: Instant) -> Due {
         let idle = now.saturating_duration_since(self.active) >= self.pace.idle;
         let held = self.held_bytes();
+        let too_long = self.record_at.is_some_and(|at| at <= now);
         if self.failed {
             Due::Nothing
         } else if held >= self.pace.held_bytes_max || idle && held >= self.pace.held_bytes_idle {
             Due::Recycling
-        } else if self.bytes >= self.pace.checkpoint_bytes || idle && self.applied > self.recorded {
+        } else if self.bytes >= self.pace.checkpoint_bytes || too_long || idle && self.applied > self.recorded {
             Due::Checkpoint
         } else {
             Due::Nothing
@@ -291,7 +300,8 @@ impl Applier {
     #[must_use]
     pub fn due_at(&self) -> Option<Instant> {
         let waits = self.applied > self.recorded || self.held_bytes() >= self.pace.held_bytes_idle;
-        (waits && !self.failed).then(|| self.active + self.pace.idle)
+        let idle_at = waits.then(|| self.active + self.pace.idle);
+        idle_at.into_iter().chain(self.record_at).min().filter(|_| !self.failed)
     }
 
     /// How much disk the next checkpoint may take: what was applied, and the leaves around it, written anew.
@@ -306,6 +316,7 @@ impl Applier {
     /// There is no room for what is due: it is asked for again later, as if something had just been applied.
     pub fn postpone(&mut self, now: Instant) {
         self.active = now;
+        self.record_at = self.record_at.map(|at| at.max(now + self.pace.idle));
     }
 
     /// There is no room to make durable what was applied, and it ends: the next start replays it from the log.
@@ -325,10 +336,12 @@ impl Applier {
         self.bytes = 0;
         self.touched.clear();
         self.index_bytes = self.engine.disk_bytes();
-        self.active = now;
+        // Until it is recorded it is tried again.
+        self.postpone(now);
         let recorded = if flushed > self.recorded { self.record.record(flushed, None) } else { Ok(()) };
         if recorded.is_ok() {
             self.recorded = self.recorded.max(flushed);
+            self.record_at = (self.applied > self.recorded).then(|| now + self.pace.unrecorded);
         }
         Ok(Checkpoint { flushed, unrecorded: recorded.err() })
     }

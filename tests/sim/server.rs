@@ -70,6 +70,7 @@ impl Server {
         let pace = Pace {
             checkpoint_bytes: plan.checkpoint_bytes,
             idle: Duration::from_millis(500),
+            unrecorded: Duration::from_secs(60),
             held_bytes_idle: 4_000,
             held_bytes_max: 40_000,
         };

@@ -24,6 +24,7 @@ use crate::wire::row;
 
 mod beside;
 mod said;
+mod wiped;
 
 const NOW_MS: u64 = 1_000_000;
 

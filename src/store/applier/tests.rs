@@ -15,8 +15,10 @@ use crate::store::tree::Tree;
 const STORE: StoreId = StoreId::new([7; 16]);
 const VALUE: &[u8] = &[0; 99];
 const IDLE: Duration = Duration::from_secs(5);
+const UNRECORDED: Duration = Duration::from_secs(600);
 /// Four frames.
-const PACE: Pace = Pace { checkpoint_bytes: 400, idle: IDLE, held_bytes_idle: 1_000, held_bytes_max: 2_000 };
+const PACE: Pace =
+    Pace { checkpoint_bytes: 400, idle: IDLE, unrecorded: UNRECORDED, held_bytes_idle: 1_000, held_bytes_max: 2_000 };
 
 struct World {
     disk: SimulatedDisk,
@@ -36,6 +38,10 @@ fn frame(lsn: u64) -> Frame {
 
 impl World {
     fn new() -> World {
+        World::of(PACE)
+    }
+
+    fn of(pace: Pace) -> World {
         let disk = SimulatedDisk::new();
         disk.create_folder(Path::new("/data")).unwrap();
         let mut record = flushed(&disk);
@@ -43,7 +49,7 @@ impl World {
         let engine = Arc::new(FaultyEngine::new());
         let start = crate::clock::monotonic();
         let door = Arc::clone(&engine) as Arc<dyn Engine>;
-        let applier = Applier::new(door, Record::new(Some(record)), PACE, start).unwrap();
+        let applier = Applier::new(door, Record::new(Some(record)), pace, start).unwrap();
         World { disk, engine, applier, start }
     }
 
@@ -110,6 +116,47 @@ fn an_idle_index_is_flushed_once() {
     world.applier.checkpoint(world.start + second + IDLE).unwrap();
     assert_eq!((world.due(IDLE * 9), world.applier.due_at()), (Due::Nothing, None));
     assert_eq!(world.known().lsn, Lsn::new(1));
+}
+
+#[test]
+fn what_was_applied_is_recorded_within_ten_minutes_however_steadily_frames_come() {
+    let mut world = World::of(Pace { checkpoint_bytes: u64::MAX, ..PACE });
+    let between = Duration::from_secs(4);
+    let (mut now, mut checkpoints, mut oldest) = (Duration::ZERO, 0, None);
+    for lsn in 1..=900 {
+        now += between;
+        let since = *oldest.get_or_insert(now);
+        world.step(lsn, now).unwrap();
+        assert!(now - since <= UNRECORDED, "frames wait since {since:?}, and it is {now:?}");
+        if world.due(now) == Due::Checkpoint {
+            world.applier.checkpoint(world.start + now).unwrap();
+            assert_eq!(world.known().lsn, Lsn::new(lsn));
+            (checkpoints, oldest) = (checkpoints + 1, None);
+        }
+    }
+    assert_eq!(checkpoints, 5, "no more often than that");
+    assert_eq!(world.applier.due_at(), Some(world.start + now + IDLE));
+}
+
+#[test]
+fn what_is_unrecorded_for_too_long_is_due_then_and_is_put_off_where_there_is_no_room() {
+    let mut world = World::of(Pace { checkpoint_bytes: u64::MAX, ..PACE });
+    let second = Duration::from_secs(1);
+    world.step(1, Duration::ZERO).unwrap();
+    world.step(2, UNRECORDED - second).unwrap();
+    assert_eq!((world.due(UNRECORDED - second), world.due(UNRECORDED)), (Due::Nothing, Due::Checkpoint));
+    assert_eq!(world.applier.due_at(), Some(world.start + UNRECORDED));
+    world.applier.postpone(world.start + UNRECORDED);
+    assert_eq!(world.applier.due_at(), Some(world.start + UNRECORDED + IDLE));
+    world.step(3, UNRECORDED + second).unwrap();
+    assert_eq!(world.due(UNRECORDED + IDLE - second), Due::Nothing);
+    assert_eq!(world.due(UNRECORDED + IDLE), Due::Checkpoint);
+    // A record that cannot be written is put off as well.
+    world.disk.fail_syncs(1, "/data");
+    assert!(world.applier.checkpoint(world.start + UNRECORDED + IDLE).unwrap().unrecorded.is_some());
+    assert_eq!(world.applier.due_at(), Some(world.start + UNRECORDED + 2 * IDLE));
+    assert!(world.applier.checkpoint(world.start + UNRECORDED + 2 * IDLE).unwrap().unrecorded.is_none());
+    assert_eq!((world.known().lsn, world.applier.due_at()), (Lsn::new(3), None));
 }
 
 #[test]

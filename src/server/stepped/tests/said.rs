@@ -18,7 +18,7 @@ impl World {
     }
 
     /// Sends something of this kind about an item, or a text.
-    fn act(&mut self, conn: Conn, seq: u64, group: GroupId, kind: u16, target: Option<u64>, body: &str) {
+    pub(super) fn act(&mut self, conn: Conn, seq: u64, group: GroupId, kind: u16, target: Option<u64>, body: &str) {
         let target = target.map(|target| msgid_extension(extension::TARGET, MessageId::new(target)));
         let payload = Payload {
             kind,
