@@ -14,7 +14,7 @@ use gaggle::limits;
 use gaggle::store::applier::{Applier, Due, Pace, Record};
 use gaggle::store::engine::{Engine, Op};
 use gaggle::store::index::{Settings, SledIndex};
-use gaggle::store::log::{Condenser, Frame, LogWriter};
+use gaggle::store::log::{Condenser, Frame, LogWriter, NamesInDoubt};
 use gaggle::store::overlay::Overlay;
 use gaggle::store::{self, Opened, Options};
 
@@ -74,7 +74,7 @@ impl Keeping {
     /// Condenses the log from here on.
     pub fn condense(&mut self) {
         let (durable, noting) = (self.durable.clone(), Arc::clone(&self.progress));
-        let condenser = self.log.condenser(Box::new(move || durable.lsn()));
+        let condenser = self.log.condenser(Box::new(move || durable.lsn()), NamesInDoubt::default());
         self.condensing = Some(std::thread::spawn(move || condense(condenser, &noting)));
     }
 

@@ -195,6 +195,7 @@ mod tests {
     use crate::store::applier::{Applier, Pace, Record};
     use crate::store::engine::{Engine, Op};
     use crate::store::faulty::{Fault, FaultyEngine};
+    use crate::store::log::NamesInDoubt;
     use crate::store::overlay::Overlay;
     use crate::store::tree::Tree;
     use crate::store::{Options, open};
@@ -212,7 +213,7 @@ mod tests {
         let room = Arc::new(Room::new(shared, "/data".into()));
         let applying = Applying::new(applier, Overlay::new(), &room, &Watchdog::by_hand());
         let by_hand = ByHand::default();
-        let condenser = store.log.condenser(Box::new(|| Lsn::MAX));
+        let condenser = store.log.condenser(Box::new(|| Lsn::MAX), NamesInDoubt::default());
         let begun = by_hand
             .begin(OnLog { preparer: store.log.preparer(), condenser }, applying, 2 * weight(&frame(1)))
             .unwrap();

@@ -12,6 +12,7 @@ use crate::server::beside::Beside;
 use crate::server::translate::{self, LoadError};
 use crate::store::applier::{Applier, Pace, Record};
 use crate::store::engine::{EngineError, Index};
+use crate::store::log::NamesInDoubt;
 use crate::store::{self, Opened, Options, Progress, StoreError};
 
 /// Why the store does not open.
@@ -73,6 +74,8 @@ pub(crate) struct Place {
     pub(crate) index: IndexOptions,
     /// How the work beside its writer is done.
     pub(crate) beside: Arc<dyn Beside>,
+    /// What is in doubt of its log, however often that is opened.
+    pub(crate) names_in_doubt: NamesInDoubt,
 }
 
 /// An open store with its resident rows.

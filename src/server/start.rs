@@ -45,6 +45,7 @@ use crate::server::{Shared, auth, connection, dispatch, keeping, operator, writi
 use crate::store::applier::Pace;
 use crate::store::engine::Index;
 use crate::store::index::{self, SledIndex};
+use crate::store::log::NamesInDoubt;
 use crate::store::{Progress, StoreError};
 use crate::wire::code::Code;
 use crate::wire::link::{InviteCode, Link, Pin};
@@ -145,7 +146,14 @@ impl Server {
         let small = if proof::is_small() { 64 } else { 1 };
         let (folder, segment_bytes) = (config.data.clone(), limits::SEGMENT_BYTES / small);
         let kept = Arc::clone(&index.index);
-        let place = Place { disk: Arc::clone(&disk), folder, segment_bytes, index, beside: Arc::new(Threads) };
+        let place = Place {
+            disk: Arc::clone(&disk),
+            folder,
+            segment_bytes,
+            index,
+            beside: Arc::new(Threads),
+            names_in_doubt: NamesInDoubt::default(),
+        };
         let opening = place.clone();
         let room = Arc::new(Room::new(Arc::clone(&disk), config.data.clone()));
         let mut watch = Watch::new(Arc::clone(&room));

@@ -106,7 +106,8 @@ impl Open {
         // What an index that is never kept begins at after a kill is the beginning.
         let is_kept = !record.is_none_kept();
         let limit = move || if is_kept { record.lsn() } else { Lsn::MAX };
-        let on_log = OnLog { preparer: log.preparer(), condenser: log.condenser(Box::new(limit)) };
+        let condenser = log.condenser(Box::new(limit), place.names_in_doubt.clone());
+        let on_log = OnLog { preparer: log.preparer(), condenser };
         let applying = Applying::new(applier, view.read().overlay.clone(), room, watchdog);
         let beside = place.beside.begin(on_log, applying, place.index.waiting_bytes_max)?;
         Ok(Open { log, beside })

@@ -58,6 +58,7 @@ use crate::server::writer::{Open, Writer};
 use crate::server::{ServeError, Shared, dispatch};
 use crate::store::applier::{Due, Pace};
 use crate::store::engine::Index;
+use crate::store::log::NamesInDoubt;
 use crate::wire::code::Code;
 use crate::wire::link::Pin;
 
@@ -150,7 +151,14 @@ impl Node {
         let Setup { disk, folder, segment_bytes, index, pace, waiting_bytes_max, members } = setup.clone();
         let (beside, kept) = (ByHand::default(), Arc::clone(&index));
         let index = IndexOptions { pace, waiting_bytes_max, ..IndexOptions::of(index) };
-        let place = Place { disk: Arc::clone(&disk), folder, segment_bytes, index, beside: Arc::new(beside.clone()) };
+        let place = Place {
+            disk: Arc::clone(&disk),
+            folder,
+            segment_bytes,
+            index,
+            beside: Arc::new(beside.clone()),
+            names_in_doubt: NamesInDoubt::default(),
+        };
         let watchdog = Watchdog::by_hand();
         let room = Arc::new(Room::new(Arc::clone(&disk), place.folder.clone()));
         let mut watch = Watch::new(Arc::clone(&room));

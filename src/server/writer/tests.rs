@@ -17,6 +17,7 @@ use crate::server::reader::{self, Page, PageAsked};
 use crate::store::engine::{Engine, Index};
 use crate::store::faulty::{Fault, FaultyIndex};
 use crate::store::index::{self, SledIndex};
+use crate::store::log::NamesInDoubt;
 use crate::store::memory::MemoryIndex;
 
 mod explaining;
@@ -61,7 +62,14 @@ fn open_with_threads(disk: &SimulatedDisk, index: IndexOptions) -> World {
 
 fn open_beside(disk: &SimulatedDisk, index: IndexOptions, watchdog: Arc<Watchdog>, beside: Arc<dyn Beside>) -> World {
     let (folder, segment_bytes) = (PathBuf::from("/data"), SEGMENT_BYTES);
-    let place = Place { disk: Arc::new(disk.clone()), folder, segment_bytes, index, beside };
+    let place = Place {
+        disk: Arc::new(disk.clone()),
+        folder,
+        segment_bytes,
+        index,
+        beside,
+        names_in_doubt: NamesInDoubt::default(),
+    };
     let Found { store, tables, applier, .. } = place.open(|_| {}).unwrap();
     let view = Arc::new(View::new(tables, store.engine, store.durable));
     let room = Arc::new(Room::new(Arc::new(disk.clone()), PathBuf::from("/data")));

@@ -15,7 +15,7 @@ use crate::ids::Lsn;
 use crate::store::engine::Op;
 use crate::store::error::StoreError;
 use crate::store::format::StoreId;
-use crate::store::log::condense::{Condenser, Limit};
+use crate::store::log::condense::{Condenser, Limit, NamesInDoubt};
 use crate::store::log::frame::{self, Head};
 use crate::store::log::segment::{SEGMENT_HEAD_BYTES, Segment};
 use crate::store::wide;
@@ -223,10 +223,11 @@ impl LogWriter {
 
     /// What condenses the segments behind it. There is one for a log.
     ///
-    /// `limit` says from where on the index would read the log after a kill: nothing above that is condensed.
+    /// `limit` says from where on the index would read the log after a kill: nothing above that is condensed. What is in
+    /// doubt of the log's names outlives it: whoever opens the log anew in the same process hands the same on.
     #[must_use]
-    pub fn condenser(&self, limit: Limit) -> Condenser {
-        Condenser::new(Arc::clone(&self.ahead), limit)
+    pub fn condenser(&self, limit: Limit, names_in_doubt: NamesInDoubt) -> Condenser {
+        Condenser::new(Arc::clone(&self.ahead), limit, names_in_doubt)
     }
 
     /// Bytes that the segments up to the current one take on disk.

@@ -19,7 +19,7 @@ mod walk;
 use std::path::{Path, PathBuf};
 
 pub use self::append::{Figures, LogWriter, Preparer};
-pub use self::condense::{Condenser, Limit};
+pub use self::condense::{Condenser, Limit, NamesInDoubt};
 pub(super) use self::settle::SettledLog;
 pub(super) use self::survey::{LogOptions, Survey, survey};
 pub(super) use self::walk::{Met, MetFrame, Place, Walked, walk};

@@ -15,6 +15,7 @@ use crate::server::doubt::Doubt;
 use crate::server::request::Commands;
 use crate::store::engine::{EngineError, Op, Visit};
 use crate::store::format::StoreId;
+use crate::store::log::NamesInDoubt;
 use crate::store::memory::MemoryEngine;
 use crate::store::overlay::Overlay;
 use crate::store::tree::Tree;
@@ -449,7 +450,14 @@ fn where_a_thread_beside_the_writer_does_not_start_those_before_it_have_ended() 
         let disk = SimulatedDisk::new();
         let (folder, index, beside) =
             (PathBuf::from("/data"), IndexOptions::of(Arc::new(MemoryIndex)), Arc::new(Threads));
-        let place = Place { disk: Arc::new(disk.clone()), folder, segment_bytes: SEGMENT_BYTES, index, beside };
+        let place = Place {
+            disk: Arc::new(disk.clone()),
+            folder,
+            segment_bytes: SEGMENT_BYTES,
+            index,
+            beside,
+            names_in_doubt: NamesInDoubt::default(),
+        };
         let Found { store, tables, applier, .. } = place.open(|_| {}).unwrap();
         let view = Arc::new(View::new(tables, store.engine, store.durable));
         let room = Arc::new(Room::new(Arc::new(disk), PathBuf::from("/data")));

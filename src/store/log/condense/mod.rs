@@ -8,7 +8,8 @@
 //! An operation is dead when a later one on the same key stands in the log at or below L, which is the lower of: what is
 //! synced, and what the index would begin at after a kill (it replays from its last recorded flush). So whoever reads from
 //! there on comes to the same rows. A remove that is the last word on its key is dropped once no earlier segment holds a
-//! put of that key: those segments are written first, and where it is in doubt whether one was, no remove is dropped.
+//! put of that key: those segments are written first, and where it is in doubt whether one was ([`NamesInDoubt`]), no
+//! remove is dropped.
 //! Nobody reads the whole log while it is condensed: an open is over before, and `gaggle verify` has the folder's lock.
 //!
 //! # How it goes
@@ -28,7 +29,7 @@ mod round;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use self::image::Image;
 use self::marks::{Bits, Hashes};
@@ -49,10 +50,30 @@ const LOOKS_MAX: usize = 64;
 /// Up to where the log may be condensed for the index's sake.
 pub type Limit = Box<dyn Fn() -> Lsn + Send>;
 
+/// Whether a segment may come back as it was before it was written anew: its naming has failed, and no sync proves anything
+/// of that any more. A remove that went after a put would be missing then, so none goes.
+///
+/// Only a loss of power says what is there, so this outlives every log that is opened in the same process; a clone is
+/// another handle on the same. It does not outlive the process: where that ends after such a failure, and the power goes
+/// only after the next one has dropped a remove, what was removed can come back.
+#[derive(Debug, Clone, Default)]
+pub struct NamesInDoubt(Arc<AtomicBool>);
+
+impl NamesInDoubt {
+    fn raise(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// The one who condenses a log.
 pub struct Condenser {
     ahead: Arc<Ahead>,
     limit: Limit,
+    names_in_doubt: NamesInDoubt,
     keys_max: usize,
     hashes: Hashes,
     /// The sealed segments, from the first on; those that are condensed come first.
@@ -66,16 +87,14 @@ pub struct Condenser {
     rounded: (usize, u64),
     /// Up to where what is dead is gone to the last byte.
     thorough: Lsn,
-    /// A segment may come back as it was before it was written anew: its naming has failed, and no sync proves anything of
-    /// that any more. A remove that went after a put would be missing then, so none goes until the log is opened anew.
-    in_doubt: bool,
 }
 
 impl Condenser {
-    pub(super) fn new(ahead: Arc<Ahead>, limit: Limit) -> Condenser {
+    pub(super) fn new(ahead: Arc<Ahead>, limit: Limit, names_in_doubt: NamesInDoubt) -> Condenser {
         Condenser {
             ahead,
             limit,
+            names_in_doubt,
             keys_max: CONDENSE_KEYS_MAX,
             hashes: Hashes::default(),
             segments: Vec::new(),
@@ -84,7 +103,6 @@ impl Condenser {
             round: None,
             rounded: (0, 0),
             thorough: Lsn::ZERO,
-            in_doubt: false,
         }
     }
 
@@ -234,7 +252,7 @@ impl Condenser {
         let stands = match &named {
             Ok(()) => Some(new),
             Err(_) => {
-                self.in_doubt = true;
+                self.names_in_doubt.raise();
                 // The error that counts is the first one.
                 Segment::look(disk, &place.folder, place.store, new.number).ok().map(|(stands, _)| stands)
             }
@@ -286,7 +304,7 @@ impl Condenser {
         if segment.condensed.is_none() {
             return Err(damaged(&segment.path, "it was condensed, and is not any more"));
         }
-        let gone = round.gone(index, !self.in_doubt);
+        let gone = round.gone(index, !self.names_in_doubt.is_raised());
         self.replace(index, &segment, &image, ends, &|index| gone.has(index))?;
         Ok(false)
     }
