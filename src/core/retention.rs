@@ -3,6 +3,8 @@
 //! Each part of a policy says up to which item all may go; the highest of them counts. Whoever reads attaches what the
 //! tables do not know (the age of items, their bytes) as [`Read`]; `State` decides again with it, over its own tables.
 
+use std::ops::ControlFlow;
+
 use crate::core::rows::DeviceRow;
 use crate::core::tables::Tables;
 use crate::ids::{DeviceId, GroupId, MessageId, UserId};
@@ -105,6 +107,12 @@ impl Holder {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often it was looked up what a user holds back.
+    pub(crate) static HOLDERS_LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl Tables {
     /// What a group keeps, with what the server says where the group says nothing.
     #[must_use]
@@ -112,17 +120,12 @@ impl Tables {
         self.group(group).and_then(|row| row.retention).unwrap_or(keeping.default)
     }
 
-    /// Of the live devices of current members, the one that has acknowledged least; none where nobody holds anything back.
-    #[must_use]
-    pub fn holder(&self, group: GroupId, keeping: Keeping, clock_ms: u64) -> Option<Holder> {
-        let members = self.members(group, UserId::ZERO);
-        let holders = members.filter_map(|(user, _)| self.holder_of(group, user, keeping, clock_ms));
-        holders.min_by_key(|holder| holder.acked)
-    }
-
-    /// The same of the devices of one user; none where they hold nothing back, or are no member now.
+    /// Of the live devices of a user, the one that has acknowledged least; none where they hold nothing back, or are no
+    /// member now.
     #[must_use]
     pub fn holder_of(&self, group: GroupId, user: UserId, keeping: Keeping, clock_ms: u64) -> Option<Holder> {
+        #[cfg(test)]
+        HOLDERS_LOOKED_AT.with(|looks| looks.set(looks.get() + 1));
         if !self.is_member(group, user) {
             return None;
         }
@@ -137,9 +140,24 @@ impl Tables {
     }
 
     /// Up to where every live device of every current member has acknowledged what it may see; where there is none, all.
-    #[must_use]
-    pub fn acked_by_all(&self, group: GroupId, keeping: Keeping, clock_ms: u64) -> MessageId {
-        self.holder(group, keeping, clock_ms).map_or(self.head(group), |holder| holder.acked)
+    /// Breaks at the first one that is met and has not acknowledged this item, as then nothing may go from it on: all members
+    /// are looked at only where something may.
+    pub fn acked_from(
+        &self,
+        group: GroupId,
+        first: MessageId,
+        keeping: Keeping,
+        clock_ms: u64,
+    ) -> ControlFlow<Holder, MessageId> {
+        let members = self.members(group, UserId::ZERO);
+        let mut holders = members.filter_map(|(user, _)| self.holder_of(group, user, keeping, clock_ms));
+        holders.try_fold(self.head(group), |acked, holder| {
+            if holder.acked < first {
+                ControlFlow::Break(holder)
+            } else {
+                ControlFlow::Continue(acked.min(holder.acked))
+            }
+        })
     }
 
     /// The first item that a group keeps by this policy, at most the one behind its head; never below where it stands.
@@ -152,7 +170,7 @@ impl Tables {
         read: Read,
         clock_ms: u64,
     ) -> MessageId {
-        let head = self.head(group);
+        let (head, first_kept) = (self.head(group), self.first_kept(group));
         let mut gone = MessageId::ZERO;
         if policy.age_ms.is_some() {
             gone = gone.max(read.old);
@@ -164,10 +182,14 @@ impl Tables {
             gone = gone.max(read.over);
         }
         // Who holds back what is asked only where something would go.
-        if policy.acked_ms.is_some() && read.settled > gone {
-            gone = gone.max(read.settled.min(self.acked_by_all(group, keeping, clock_ms)));
+        let first = first_kept.max(gone.next());
+        if policy.acked_ms.is_some()
+            && read.settled >= first
+            && let ControlFlow::Continue(acked) = self.acked_from(group, first, keeping, clock_ms)
+        {
+            gone = gone.max(read.settled.min(acked));
         }
-        self.first_kept(group).max(gone.min(head).next())
+        first_kept.max(gone.min(head).next())
     }
 }
 

@@ -28,8 +28,6 @@ pub(in crate::server) struct Look {
     pub(super) policy: Retention,
     pub(super) first_kept: MessageId,
     pub(super) head: MessageId,
-    /// Up to here every device has everything; zero where nobody wants to know.
-    pub(super) acked: MessageId,
     at_once: AtOnce,
     snapshot: Snapshot,
 }
@@ -70,21 +68,13 @@ fn bytes_of(row: &PageRow) -> u64 {
 }
 
 impl Look {
-    pub(in crate::server) fn of(
-        published: &Published,
-        group: GroupId,
-        keeping: Keeping,
-        (clock_ms, at_once): (u64, AtOnce),
-    ) -> Look {
+    pub(in crate::server) fn of(published: &Published, group: GroupId, keeping: Keeping, at_once: AtOnce) -> Look {
         let tables = &published.tables;
-        let policy = tables.retention(group, keeping);
-        let acked = policy.acked_ms.map(|_| tables.acked_by_all(group, keeping, clock_ms));
         Look {
             group,
-            policy,
+            policy: tables.retention(group, keeping),
             first_kept: tables.first_kept(group),
             head: tables.head(group),
-            acked: acked.unwrap_or_default(),
             at_once,
             snapshot: Snapshot::of(published),
         }

@@ -24,7 +24,7 @@ use crate::clock;
 use crate::core::command::{Command, Retain};
 use crate::core::retention::{Keeping, Read, Retention, SteadyClock, day_of};
 use crate::core::rows::Meta;
-use crate::ids::{GroupId, MessageId};
+use crate::ids::{GroupId, MessageId, UserId};
 use crate::limits::{PAGE_BYTES_MAX, RETENTION_CLOCK_MS, RETENTION_GROUPS_MAX, RETENTION_ROWS_MAX};
 use crate::server::Shared;
 use crate::server::doubt::Doubt;
@@ -44,6 +44,8 @@ pub(in crate::server) struct Known {
     asked: Option<(MessageId, MessageId)>,
     ages: Option<Ages>,
     counted: Option<Counted>,
+    /// Whose device held back the first item when all members were looked at last.
+    holder: Option<UserId>,
     /// A row of it can't be read: it is left alone.
     is_unreadable: bool,
 }
@@ -65,7 +67,7 @@ struct Ages {
 struct Limits {
     /// From which on all goes.
     old: Option<u64>,
-    /// From which on goes what every device has; none where a device holds back the first item already.
+    /// From which on goes what every device has; none where one is known to hold back the first item already.
     settled: Option<u64>,
 }
 
@@ -132,7 +134,7 @@ impl Keeper {
     /// step is for another.
     pub(crate) fn step(&mut self, view: &View) -> Result<Step, Failed> {
         let Some(group) = self.due.front().copied() else { return Ok(self.find(view)) };
-        let look = Look::of(&view.read(), group, self.keeping, (self.clock.ms(), self.at_once));
+        let look = Look::of(&view.read(), group, self.keeping, self.at_once);
         let mut known = self.known.remove(&group).unwrap_or_default();
         let stepped = self.look(view, &look, &mut known);
         known.is_unreadable = stepped.as_ref().is_err_and(Failed::is_of_a_row);
@@ -185,7 +187,7 @@ impl Keeper {
             return Ok(Step::Ask(Box::new(Command::Trim(trim))));
         }
         let mut read = Read::default();
-        match self.read_ages(look, known)? {
+        match self.read_ages(view, look, known)? {
             ControlFlow::Continue(ages) => (read.old, read.settled) = ages,
             ControlFlow::Break(()) => return Ok(Step::Again),
         }
@@ -201,7 +203,13 @@ impl Keeper {
     /// Asks for the first kept item to move, if it may.
     fn retain(&self, view: &View, look: &Look, known: &mut Known, read: Read) -> Result<Step, Failed> {
         let clock_ms = self.clock.ms();
-        let most = view.read().tables.first_to_keep(look.group, look.policy, self.keeping, read, clock_ms);
+        let published = view.read();
+        let most = published.tables.first_to_keep(look.group, look.policy, self.keeping, read, clock_ms);
+        if most <= read.settled {
+            let acked = published.tables.acked_from(look.group, most, self.keeping, clock_ms);
+            known.holder = acked.break_value().map(|holder| holder.user);
+        }
+        drop(published);
         // What came since the look is for the next one.
         let most = most.min(look.head.next());
         let going = if most > look.first_kept { look.going(most)? } else { Vec::new() };
@@ -222,12 +230,26 @@ impl Keeper {
         Ok(Step::Ask(Box::new(Command::Retain(Retain { group, policy, read, to, content_gone, clock_ms }))))
     }
 
+    /// Whether who held back the first item of a group still does. Nobody looks at all members while they do, and else only
+    /// once something would go.
+    fn is_held(&self, view: &View, look: &Look, known: &Known) -> bool {
+        known.holder.is_some_and(|user| {
+            let holder = view.read().tables.holder_of(look.group, user, self.keeping, self.clock.ms());
+            holder.is_some_and(|holder| holder.acked < look.first_kept)
+        })
+    }
+
     /// Up to where items are too old, and old enough to go once every device has them; break while it is not known. At most
     /// so many are looked at.
-    fn read_ages(&self, look: &Look, known: &mut Known) -> Result<ControlFlow<(), (MessageId, MessageId)>, Failed> {
+    fn read_ages(
+        &self,
+        view: &View,
+        look: &Look,
+        known: &mut Known,
+    ) -> Result<ControlFlow<(), (MessageId, MessageId)>, Failed> {
         let nothing = (MessageId::ZERO, MessageId::ZERO);
         let Retention { age_ms, acked_ms, .. } = look.policy;
-        let limits = Limits { old: age_ms, settled: acked_ms.filter(|_| look.acked >= look.first_kept) };
+        let limits = Limits { old: age_ms, settled: acked_ms.filter(|_| !self.is_held(view, look, known)) };
         let Some(soonest) = limits.old.into_iter().chain(limits.settled).min() else {
             return Ok(ControlFlow::Continue(nothing));
         };

@@ -1,5 +1,7 @@
 //! What groups keep.
 
+use std::ops::ControlFlow;
+
 use super::*;
 use crate::core::command::{Retain, Trim};
 use crate::core::retention::{Keeping, Read, Retention, day_of};
@@ -78,8 +80,10 @@ fn what_a_live_device_has_not_acknowledged_stays_until_it_was_not_seen_for_long(
     for (device, msgid) in [(anna, 20), (bob, 12), (bobs, 7)] {
         world.ack(device, group, msgid);
     }
-    let holder = world.tables.holder(group, Keeping::default(), world.now_ms).unwrap();
+    let acked_from = |msgid| world.tables.acked_from(group, m(msgid), Keeping::default(), world.now_ms);
+    let holder = acked_from(8).break_value().unwrap();
     assert_eq!((holder.device, holder.acked), (bobs, m(7)));
+    assert_eq!(acked_from(7), ControlFlow::Continue(m(7)));
     assert_eq!(retain(&mut world, group, old(20)), m(8));
     // What is not old enough stays all the same.
     assert_eq!(retain(&mut world, group, old(3)), m(8));

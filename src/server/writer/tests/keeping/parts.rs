@@ -1,7 +1,7 @@
 //! Policies of several parts, what is wiped while bytes are counted, groups beside one another, and clocks that are wrong.
 
 use super::*;
-use crate::core::retention::DAY_MS;
+use crate::core::retention::{DAY_MS, HOLDERS_LOOKED_AT};
 use crate::limits::RETENTION_CLOCK_MS;
 use crate::server::keeping::look::Look;
 use crate::server::keeping::{Known, goes_on_after};
@@ -182,7 +182,7 @@ fn mentions_that_come_during_a_look_leave_no_row_behind() {
         story.keep(1);
     }
     let at_once = AtOnce { rows: 100, bytes: 1 << 20 };
-    let look = Look::of(&story.world.view.read(), story.group, KEEPING, (NOW, at_once));
+    let look = Look::of(&story.world.view.read(), story.group, KEEPING, at_once);
     // So many that halving looks for one that the look does not have.
     bob_is_mentioned(&mut story, 12);
     let trim = look.trim(&mut Known::default(), &story.world.view).unwrap().unwrap();
@@ -279,4 +279,54 @@ fn what_lies_ahead_of_the_clock_is_looked_at_once_however_much_of_it_goes() {
     };
     let (few, many) = (steps(100), steps(200));
     assert!(2 * many < 5 * few, "{few} steps for 100 items, {many} for 200");
+}
+
+/// A group of many, from which what every device has goes once it is a day old; some read, and the last of them does not.
+#[test]
+fn all_members_are_looked_at_only_where_something_may_go_and_once_for_each_who_decides() {
+    const MEMBERS: usize = 13;
+    let mut story = said(0);
+    let (group, began) = (story.group, crate::clock::monotonic());
+    for byte in 11..21 {
+        let device = story.world.join(story.devices[0], group, &format!("member-{byte}"), byte);
+        story.devices.push(device);
+    }
+    (0..30).for_each(|_| says_at(&mut story, group, NOW));
+    // Bytes are counted page by page.
+    story.keeps(Retention { acked_ms: Some(DAY_MS), bytes: Some(1 << 20), ..Retention::ALL });
+    let mut keeper = keeper(&story.world);
+    // What each round looks at, and how often it asks for the first kept item to move.
+    let mut round = |story: &mut Story, after_ms: u64| {
+        keeper.begin(NOW + after_ms, began + Duration::from_millis(after_ms));
+        HOLDERS_LOOKED_AT.set(0);
+        let mut moves = 0;
+        loop {
+            match keeper.step(&story.world.view).unwrap() {
+                Step::Ask(command) => {
+                    moves += usize::from(matches!(*command, Command::Retain(_)));
+                    drop(story.world.ask(*command));
+                }
+                Step::Again => {}
+                Step::Rest => return (HOLDERS_LOOKED_AT.get(), moves),
+            }
+        }
+    };
+    let head = story.world.view.read().tables.head(group).value();
+    let ack = |story: &mut Story, devices: std::ops::Range<usize>| {
+        for device in &story.devices[devices] {
+            story.world.ask(Command::Ack { device: *device, entries: vec![(group, m(head))] });
+        }
+    };
+    ack(&mut story, 0..MEMBERS - 1);
+    assert_eq!([round(&mut story, 0), round(&mut story, 0)], [(0, 0); 2], "nothing is old enough");
+    // What came before the last one joined goes; they hold back the rest.
+    let (looks, moves) = round(&mut story, DAY_MS);
+    assert!(moves > 0 && looks <= (2 * moves + 2) * MEMBERS, "{looks} looks for {moves} moves");
+    assert!(story.first_kept() < head);
+    let held = [0; 5].map(|_| round(&mut story, DAY_MS));
+    assert_eq!(held, [(1, 0); 5], "they still do");
+    ack(&mut story, MEMBERS - 1..MEMBERS);
+    let (looks, moves) = round(&mut story, DAY_MS);
+    assert!(moves > 0 && looks <= (2 * moves + 2) * MEMBERS, "{looks} looks for {moves} moves");
+    assert_eq!(story.first_kept(), head + 1);
 }
