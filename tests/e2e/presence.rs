@@ -14,6 +14,9 @@ use crate::raw::soon;
 /// How long something is waited for that may be lost, before it is caused again.
 const AGAIN: Duration = Duration::from_secs(10);
 
+/// How often it is caused before it counts as never told.
+const ROUNDS: u32 = 6;
+
 async fn connected_tail(of: &Person) -> Tail {
     let mut tail = of.tail().await;
     tail.until("a connection", |tail| tail.events.iter().any(|event| matches!(event, Event::Connected(_)))).await;
@@ -83,18 +86,27 @@ async fn typing_is_told_to_current_fellow_members_and_to_nobody_else_and_is_no_i
 }
 
 #[tokio::test]
-async fn fellow_members_are_told_who_comes_and_goes_and_who_asks_learns_it_exactly() {
+async fn fellow_members_alone_are_told_who_comes_and_goes_and_who_asks_learns_it_exactly() {
     let site = Site::start().await;
     let ada = site.operator("ada").await;
     let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
     let bob = site.join(&ada, "bob", Some(group)).await;
+    let former = site.join(&ada, "cleo", Some(group)).await;
     let stranger = site.join(&ada, "dora", None).await;
+    let others = ada.client.create_group("others", History::FromJoin).await.unwrap();
+    for handle in ["cleo", "dora"] {
+        ada.client.add_member(others, handle).await.unwrap();
+    }
+    let mut outside = [connected_tail(&former).await, connected_tail(&stranger).await];
+    ada.client.remove_member(group, "cleo").await.unwrap();
     let mut adas = connected_tail(&ada).await;
     assert_eq!(bob.client.online(group).await.unwrap(), [ada.account.user], "a caller is not there");
     assert!(stranger.client.online(group).await.is_err());
     let user = bob.account.user;
     // Each may be lost; both hardly ever are.
+    let mut rounds = 0..ROUNDS;
     loop {
+        rounds.next().expect("a round in which both are told");
         let bobs = connected_tail(&bob).await;
         assert_eq!(ada.client.online(group).await.unwrap(), [ada.account.user, user]);
         let came = told(&mut adas, &Event::Presence { user, online: true }).await;
@@ -107,6 +119,12 @@ async fn fellow_members_are_told_who_comes_and_goes_and_who_asks_learns_it_exact
         }
     }
     assert_eq!(ada.client.online(group).await.unwrap(), [ada.account.user]);
+    let later = ada.send(others, "later").await;
+    for tail in &mut outside {
+        tail.until_msgid(others, later).await;
+        let of_bob = |event: &Event| matches!(event, Event::Presence { user: it, .. } if *it == user);
+        assert!(!tail.events.iter().any(of_bob), "{:?}", tail.events);
+    }
 }
 
 #[tokio::test]
@@ -147,7 +165,9 @@ async fn who_keeps_presence_to_themselves_is_gone_to_all_others_and_types_for_no
     let (a, user) = (ada.account.user, bob.account.user);
     assert_eq!(bob.client.presence().await.unwrap(), Who::Everyone);
     // Each note may be lost; both hardly ever are.
+    let mut rounds = 0..ROUNDS;
     loop {
+        rounds.next().expect("a round in which both are told");
         bob.client.set_presence(Who::Nobody).await.unwrap();
         assert_eq!(bob.client.presence().await.unwrap(), Who::Nobody);
         assert_eq!(ada.client.online(group).await.unwrap(), [a]);

@@ -9,7 +9,7 @@ use gaggle::wire::item::kind;
 use gaggle::wire::said::{extension, mentions_extension, msgid_extension};
 
 use crate::harness::{Person, Scene, Site, Tail, rounds};
-use crate::raw::Raw;
+use crate::raw::{Raw, msgids, pushed_items};
 
 async fn team(site: &Site) -> (Person, Person, GroupId) {
     let ada = site.operator("ada").await;
@@ -296,10 +296,12 @@ async fn a_recalled_message_is_not_unread_and_the_preview_is_one_that_stands() {
     let last = scene.recall(sent[1]).await;
     assert_eq!(only_row(&mut bob).await.unread, 2, "what was read before changes nothing");
     let mut told = Vec::new();
-    while !told.contains(&last) {
-        told.extend(there.pushed().await.batches.iter().map(|batch| batch.covered_to.value()));
+    while !msgids(&told).contains(&last) {
+        told.extend(pushed_items(&there.pushed().await));
     }
-    assert!(told.iter().any(|covered| *covered >= recall));
+    let recalls = told.iter().filter(|item| item.kind == kind::RECALL);
+    let recalls: Vec<_> = recalls.map(|item| (item.msgid.value(), item.target().unwrap().value())).collect();
+    assert_eq!(recalls, [(recall, sent[4]), (last, sent[1])]);
 }
 
 #[tokio::test]
