@@ -8,7 +8,7 @@ use gaggle::client::{Client, Content, Event, Outcome, Profile, Subscription};
 use gaggle::disk::SharedDisk;
 use gaggle::disk::simulated::SimulatedDisk;
 use gaggle::ids::{GroupId, MessageId};
-use gaggle::wire::frame::{AddMember, Cursors, Done, Extensions, Frame as _};
+use gaggle::wire::frame::{Cursors, Done, Frame as _};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::{Person, crash_seed, quick, raw_group, rounds};
 use crate::process::Home;
-use crate::raw::{Key, Pulling, Raw, soon};
+use crate::raw::{Key, Pulling, Raw, add, soon};
 use crate::window::{Ledger, Window, check};
 
 const GROUPS: usize = 3;
@@ -200,8 +200,7 @@ impl Team {
 
     async fn add_everywhere(&self, raw: &mut Raw, handle: &str) {
         for gid in &self.groups[1..] {
-            let frame = AddMember { gid: *gid, handle: handle.to_owned(), extensions: Extensions::default() };
-            raw.ask::<Done>(&frame).await.unwrap();
+            raw.ask::<Done>(&add(*gid, handle)).await.unwrap();
         }
     }
 

@@ -8,13 +8,13 @@ use gaggle::client::{Client, ClientOptions, Content, Event, Profile, Subscriptio
 use gaggle::disk::simulated::SimulatedDisk;
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::wire::code::Code;
-use gaggle::wire::frame::{AddMember, Cursors, Done, Extensions, Frame, Heads, Push, RemoveMember, Sent, Skip};
+use gaggle::wire::frame::{Cursors, Done, Extensions, Frame, Heads, Push, Sent, Skip};
 use gaggle::wire::item::Item;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use crate::harness::{Acks, Person, Scene, Tail, quick, rounds};
-use crate::raw::{Key, Pulling, Raw, Role, msgids, pushed_items, read_page};
+use crate::raw::{Key, Pulling, Raw, Role, add, msgids, pushed_items, read_page, remove};
 use crate::relay::{Relay, Way, Weather};
 
 /// The numbers from the first to the last, which must all be there, once, in order.
@@ -71,21 +71,20 @@ async fn who_listens_is_told_where_its_cursor_rose_by_another_way() {
     bob.subscribe().await;
     let head = *scene.send_many(100).await.last().unwrap();
     let mut other = scene.bob.call(scene.site.address()).await;
-    let (gid, extensions) = (scene.group, Extensions::default);
-    other.ask::<Cursors>(&Skip { gid, to: MessageId::new(90), extensions: extensions() }).await.unwrap();
+    let (gid, extensions) = (scene.group, Extensions::default());
+    other.ask::<Cursors>(&Skip { gid, to: MessageId::new(90), extensions }).await.unwrap();
     assert_eq!(bob.cursor_reaches(scene.group, 90).await, [90]);
     let page = bob.pull(scene.group, 90, 0, Pulling::Deliver).await.unwrap();
     assert_whole(&page.msgids(), 91, head);
     bob.ack(scene.group, head).await;
     assert_eq!(bob.cursor_reaches(scene.group, head).await, [head]);
 
-    let handle = || "bob".to_owned();
-    scene.ada.ask::<Done>(&RemoveMember { gid, handle: handle(), extensions: extensions() }).await.unwrap();
+    scene.ada.ask::<Done>(&remove(gid, "bob")).await.unwrap();
     assert_eq!(msgids(&pushed_items(&bob.pushed().await)), [head + 1]);
     bob.ack(scene.group, head + 1).await;
     assert_eq!(bob.cursor_reaches(scene.group, head + 1).await, [head + 1]);
     scene.send().await;
-    scene.ada.ask::<Done>(&AddMember { gid, handle: handle(), extensions: extensions() }).await.unwrap();
+    scene.ada.ask::<Done>(&add(gid, "bob")).await.unwrap();
     assert_eq!(bob.cursor_reaches(scene.group, head + 2).await, [head + 2]);
 }
 

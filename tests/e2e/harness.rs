@@ -1,25 +1,25 @@
 //! Servers and people for tests, in this process.
 //!
-//! A [`Site`] is a server on a runtime and a thread of its own, on a simulated disk unless a test wants a real one. It can be
-//! stopped, killed or lose power, and started again on the same disk and port. A [`Person`] is a profile with the client
-//! library at work on it; a [`Tail`] collects what its listener is told. No test sleeps: it waits for what must come, and
-//! [`DEADLINE`] ends a wait that is in vain.
+//! A [`Site`] is a server on a runtime and a thread of its own, on a simulated disk. It can be stopped, killed or lose power,
+//! and started again on the same disk and port. A [`Person`] is a profile with the client library at work on it; a [`Tail`]
+//! collects what its listener is told. Nothing here sleeps: it waits for what must come, and [`DEADLINE`] ends a wait that
+//! is in vain.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bytes::Bytes;
 use gaggle::client::{
-    Account, Client, ClientOptions, Content, EnrolError, Event, Listener, Outcome, Position, Profile, Received,
-    Subscription,
+    Account, Client, ClientOptions, Content, ConversationInfo, EnrolError, Event, History, Listener, Outcome, Position,
+    Profile, Received, Subscription,
 };
 use gaggle::config::Config;
 use gaggle::core::state::{self, Rate};
 use gaggle::disk::SharedDisk;
-use gaggle::disk::real::RealDisk;
 use gaggle::disk::simulated::SimulatedDisk;
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::server::{IndexOptions, Server};
@@ -28,7 +28,9 @@ use gaggle::store::format::StoreId;
 use gaggle::store::index::{Settings, SledIndex};
 use gaggle::store::memory::MemoryIndex;
 use gaggle::wire::frame::{CreateGroup, Extensions, GroupCreated, InviteMade, Sent};
+use gaggle::wire::item::kind;
 use gaggle::wire::link::{Link, Pin};
+use gaggle::wire::said::{extension, msgid_extension};
 use tokio::sync::oneshot;
 
 use crate::raw::{self, Key, Raw, soon};
@@ -57,36 +59,14 @@ pub fn crash_seed() -> u64 {
 /// A server, its disk, and the disk of the people's profiles.
 pub struct Site {
     config: Config,
-    disk: ServerDisk,
-    /// None: as the server chooses.
-    index: Option<IndexOptions>,
+    disk: SimulatedDisk,
+    index: IndexOptions,
     profiles: SharedDisk,
     profiles_made: AtomicU64,
     running: Option<Running>,
     first: Option<Link>,
     address: SocketAddr,
     pin: Pin,
-}
-
-enum ServerDisk {
-    Simulated(SimulatedDisk),
-    Real(tempfile::TempDir),
-}
-
-impl ServerDisk {
-    fn shared(&self) -> SharedDisk {
-        match self {
-            ServerDisk::Simulated(disk) => Arc::new(disk.clone()),
-            ServerDisk::Real(_) => Arc::new(RealDisk),
-        }
-    }
-
-    fn folder(&self) -> PathBuf {
-        match self {
-            ServerDisk::Simulated(_) => PathBuf::from("/server"),
-            ServerDisk::Real(folder) => folder.path().to_owned(),
-        }
-    }
 }
 
 /// A server's thread. It ends with the sentence of a server that has ended by itself.
@@ -109,37 +89,32 @@ pub fn without_limits() -> state::Settings {
 }
 
 impl Site {
-    /// A server on a simulated disk, without limits of rate.
+    /// A server without limits of rate.
     pub async fn start() -> Site {
         Site::start_with(|_| ()).await
     }
 
     /// The same with another configuration.
     pub async fn start_with(change: impl FnOnce(&mut Config)) -> Site {
-        Site::start_on(ServerDisk::Simulated(SimulatedDisk::new()), beside_a_simulated_disk(), change).await
+        Site::start_on(beside_a_simulated_disk(), change).await
     }
 
-    /// A server on a simulated disk with this index.
+    /// A server with this index.
     pub async fn start_with_index(index: IndexOptions) -> Site {
-        Site::start_on(ServerDisk::Simulated(SimulatedDisk::new()), Some(index), |_| ()).await
+        Site::start_on(index, |_| ()).await
     }
 
-    /// A server whose data lies in a folder for temporary files, its index in sled.
-    pub async fn start_on_real_disk() -> Site {
-        Site::start_on(ServerDisk::Real(tempfile::tempdir().unwrap()), None, |_| ()).await
-    }
-
-    async fn start_on(disk: ServerDisk, index: Option<IndexOptions>, change: impl FnOnce(&mut Config)) -> Site {
-        let folder = disk.folder();
+    async fn start_on(index: IndexOptions, change: impl FnOnce(&mut Config)) -> Site {
+        let disk = SimulatedDisk::new();
         let mut config = Config {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
-            data: folder.join("data"),
-            certs: folder.join("certs"),
+            data: "/server/data".into(),
+            certs: "/server/certs".into(),
             members: without_limits(),
             ..Config::default()
         };
         change(&mut config);
-        let (running, ready) = run(config.clone(), disk.shared(), index.clone()).await;
+        let (running, ready) = run(config.clone(), Arc::new(disk.clone()), index.clone()).await;
         config.listen = ready.address;
         Site {
             config,
@@ -174,17 +149,9 @@ impl Site {
         &self.profiles
     }
 
-    /// The disk that the server is on.
-    pub fn server_disk(&self) -> SharedDisk {
-        self.disk.shared()
-    }
-
     /// The simulated disk that the server is on, to make it fail.
     pub fn simulated(&self) -> &SimulatedDisk {
-        match &self.disk {
-            ServerDisk::Simulated(disk) => disk,
-            ServerDisk::Real(_) => panic!("this server is on a real disk"),
-        }
+        &self.disk
     }
 
     // ---- its life -----------------------------------------------------------------------------------------------------
@@ -213,18 +180,13 @@ impl Site {
 
     /// Ends as kill -9 does: peers are told nothing, what was written is kept, what was to be written is not.
     pub async fn kill(&mut self) {
-        if let ServerDisk::Simulated(disk) = &mut self.disk {
-            *disk = disk.kill();
-        }
+        self.disk = self.disk.kill();
         self.vanish().await;
     }
 
     /// Ends as by a power loss: what was synced is kept, of the rest what the seed has it.
     pub async fn lose_power(&mut self, seed: u64) {
-        match &mut self.disk {
-            ServerDisk::Simulated(disk) => *disk = disk.crash(seed),
-            ServerDisk::Real(_) => panic!("a real disk cannot lose power here"),
-        }
+        self.disk = self.disk.crash(seed);
         self.vanish().await;
     }
 
@@ -233,14 +195,14 @@ impl Site {
         drop(stop);
         end(thread).await;
         // Its threads may still be at work on the index, which is not theirs any more.
-        if matches!(self.disk, ServerDisk::Simulated(_)) && is_sled_wanted() {
+        if is_sled_wanted() {
             self.index = beside_a_simulated_disk();
         }
     }
 
     /// Starts again, on the same disk and port.
     pub async fn start_again(&mut self) {
-        let (running, ready) = run(self.config.clone(), self.disk.shared(), self.index.clone()).await;
+        let (running, ready) = run(self.config.clone(), Arc::new(self.disk.clone()), self.index.clone()).await;
         assert_eq!((ready.address, ready.pin), (self.address, self.pin));
         self.first = ready.first;
         self.running = Some(running);
@@ -314,6 +276,14 @@ impl Site {
         Person::enrol(self.new_profile(handle), &self.at(&invite.link, address), None).await.unwrap()
     }
 
+    /// The smallest scene by the library: ada, who made a group, and bob, who is in it.
+    pub async fn team(&self) -> (Person, Person, GroupId) {
+        let ada = self.operator("ada").await;
+        let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
+        let bob = self.join(&ada, "bob", Some(group)).await;
+        (ada, bob, group)
+    }
+
     /// Another device of a person.
     pub async fn add_device(&self, of: &Person) -> Person {
         let invite = of.client.add_device(None, Duration::from_secs(3_600)).await.unwrap();
@@ -342,9 +312,9 @@ fn is_sled_wanted() -> bool {
 }
 
 /// The index of servers on a simulated disk, where nothing is kept but the log.
-fn beside_a_simulated_disk() -> Option<IndexOptions> {
+fn beside_a_simulated_disk() -> IndexOptions {
     let index: Arc<dyn Index> = if is_sled_wanted() { Arc::new(Temporary::new()) } else { Arc::new(MemoryIndex) };
-    Some(IndexOptions::of(index))
+    IndexOptions::of(index)
 }
 
 /// An index in sled that goes with the last server that has it.
@@ -374,16 +344,13 @@ impl Index for Temporary {
     }
 }
 
-async fn run(config: Config, disk: SharedDisk, index: Option<IndexOptions>) -> (Running, Ready) {
+async fn run(config: Config, disk: SharedDisk, index: IndexOptions) -> (Running, Ready) {
     let (stop, stopped) = oneshot::channel();
     let (ready, is_ready) = oneshot::channel();
     let thread = std::thread::Builder::new().name("server".to_owned()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut server = match index {
-                Some(index) => Server::start_with(config, disk, index, |_| ()).await.unwrap(),
-                None => Server::start(config, disk, |_| ()).await.unwrap(),
-            };
+            let mut server = Server::start_with(config, disk, index, |_| ()).await.unwrap();
             let first = server.first_invite().map(|(_, link)| link.clone());
             drop(ready.send(Ready { address: server.address(), pin: server.pin(), first }));
             tokio::select! {
@@ -443,6 +410,17 @@ impl Person {
     pub async fn outcome(&self, group: GroupId, text: &str) -> Outcome {
         let seq = self.client.queue(group, text).await.unwrap();
         soon("the answer to a send", self.client.outcome(seq)).await.unwrap()
+    }
+
+    /// The row of a group in the list of conversations.
+    pub async fn row(&self, group: GroupId) -> ConversationInfo {
+        let all = self.client.conversations(0).await.unwrap().conversations;
+        all.into_iter().find(|row| row.group == group).unwrap()
+    }
+
+    /// What is unread of a group.
+    pub async fn unread(&self, group: GroupId) -> u64 {
+        self.row(group).await.unread
     }
 
     /// Waits until the client is connected again.
@@ -604,6 +582,19 @@ impl Scene {
     /// Ada sends one text.
     pub async fn send(&mut self) -> u64 {
         self.send_many(1).await[0]
+    }
+
+    /// Ada sends something of this kind; returns its msgid.
+    pub async fn send_what(&mut self, kind: u16, body: &str, extensions: Vec<(u16, Bytes)>) -> u64 {
+        let frame = raw::said_frame(self.next, self.next, self.group, kind, body, extensions);
+        self.next += 1;
+        self.ada.ask::<Sent>(&frame).await.unwrap().msgid.value()
+    }
+
+    /// Ada recalls something; returns the msgid of that.
+    pub async fn recall(&mut self, msgid: u64) -> u64 {
+        let target = msgid_extension(extension::TARGET, MessageId::new(msgid));
+        self.send_what(kind::RECALL, "", vec![target]).await
     }
 
     /// Bob as a listener to whom everything was handed and what comes is pushed.

@@ -3,10 +3,10 @@
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::limits::BODY_BYTES_MAX;
 use gaggle::wire::code::Code;
-use gaggle::wire::frame::{Ack, AddMember, Done, Extensions, RemoveMember};
+use gaggle::wire::frame::{Ack, Done, Extensions};
 
 use crate::harness::{Scene, raw_group};
-use crate::raw::{Pulling, Raw, assert_refused};
+use crate::raw::{Pulling, Raw, add, assert_refused, remove};
 
 /// Scenario 10: a backlog of one page − 1, one page and one page + 1: `more` is right each time, by number asked for and by
 /// default, delivered and browsed.
@@ -66,10 +66,9 @@ async fn a_page_cut_short_by_its_bytes_says_more() {
 }
 
 async fn come_and_go(ada: &mut Raw, group: GroupId, comes: bool) -> u64 {
-    let (handle, extensions) = ("bob".to_owned(), Extensions::default());
     let done: Done = match comes {
-        true => ada.ask(&AddMember { gid: group, handle, extensions }).await.unwrap(),
-        false => ada.ask(&RemoveMember { gid: group, handle, extensions }).await.unwrap(),
+        true => ada.ask(&add(group, "bob")).await.unwrap(),
+        false => ada.ask(&remove(group, "bob")).await.unwrap(),
     };
     done.msgid.value()
 }

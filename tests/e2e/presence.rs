@@ -57,9 +57,7 @@ async fn head(of: &Person, group: GroupId) -> u64 {
 #[tokio::test]
 async fn typing_is_told_to_current_fellow_members_and_to_nobody_else_and_is_no_item() {
     let site = Site::start().await;
-    let ada = site.operator("ada").await;
-    let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
-    let bob = site.join(&ada, "bob", Some(group)).await;
+    let (ada, bob, group) = site.team().await;
     let former = site.join(&ada, "cleo", Some(group)).await;
     let stranger = site.join(&ada, "dora", None).await;
     ada.client.remove_member(group, "cleo").await.unwrap();
@@ -88,9 +86,7 @@ async fn typing_is_told_to_current_fellow_members_and_to_nobody_else_and_is_no_i
 #[tokio::test]
 async fn fellow_members_alone_are_told_who_comes_and_goes_and_who_asks_learns_it_exactly() {
     let site = Site::start().await;
-    let ada = site.operator("ada").await;
-    let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
-    let bob = site.join(&ada, "bob", Some(group)).await;
+    let (ada, bob, group) = site.team().await;
     let former = site.join(&ada, "cleo", Some(group)).await;
     let stranger = site.join(&ada, "dora", None).await;
     let others = ada.client.create_group("others", History::FromJoin).await.unwrap();
@@ -158,9 +154,7 @@ async fn a_datagram_that_is_no_frame_ends_its_connection_and_what_is_unknown_or_
 #[tokio::test]
 async fn who_keeps_presence_to_themselves_is_gone_to_all_others_and_types_for_nobody() {
     let site = Site::start().await;
-    let ada = site.operator("ada").await;
-    let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
-    let bob = site.join(&ada, "bob", Some(group)).await;
+    let (ada, bob, group) = site.team().await;
     let (mut adas, _bobs) = (connected_tail(&ada).await, connected_tail(&bob).await);
     let (a, user) = (ada.account.user, bob.account.user);
     assert_eq!(bob.client.presence().await.unwrap(), Who::Everyone);

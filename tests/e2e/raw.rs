@@ -13,8 +13,9 @@ use gaggle::ids::{ClientSeq, DeviceId, GroupId, MessageId, Tag, UserId};
 use gaggle::wire::code::Code;
 use gaggle::wire::codec::{self, FrameReader, RawFrame};
 use gaggle::wire::frame::{
-    Ack, AcksRefused, Cursors, Enrol, Enrolled, Error, Extensions, Frame, GroupInfo, GroupList, Hello, InviteMade,
-    ListGroups, MakeInvite, PageEnd, PageRows, Payload, Prove, Pull, Push, Send, Sent, Subscribe, Welcome,
+    Ack, AcksRefused, AddMember, Cursors, Enrol, Enrolled, Error, Extensions, Frame, GroupInfo, GroupList, Hello,
+    InviteMade, ListGroups, MakeInvite, PageEnd, PageRows, Payload, Prove, Pull, Push, RemoveMember, Send, Sent,
+    Subscribe, Welcome,
 };
 use gaggle::wire::item::{Item, kind};
 use gaggle::wire::link::{InviteCode, Link, Pin};
@@ -550,13 +551,28 @@ pub fn pushed_items(push: &Push) -> Vec<Item> {
     push.batches.iter().flat_map(|batch| items_of(batch.rows.clone())).collect()
 }
 
-/// A send of a text. The tag is made of the number, so that the same number and text are the same bytes.
+/// Puts a user into a group.
+pub fn add(gid: GroupId, handle: &str) -> AddMember {
+    AddMember { gid, handle: handle.to_owned(), extensions: Extensions::default() }
+}
+
+/// Puts a user out of a group.
+pub fn remove(gid: GroupId, handle: &str) -> RemoveMember {
+    RemoveMember { gid, handle: handle.to_owned(), extensions: Extensions::default() }
+}
+
+/// A send of a text.
 pub fn text_frame(seq: u64, lowest: u64, group: GroupId, text: &str) -> Send {
+    said_frame(seq, lowest, group, kind::TEXT, text, Vec::new())
+}
+
+/// A send of something of this kind. The tag is made of the number, so that the same number and text are the same bytes.
+pub fn said_frame(seq: u64, lowest: u64, group: GroupId, kind: u16, body: &str, extensions: Vec<(u16, Bytes)>) -> Send {
     let payload = Payload {
-        kind: kind::TEXT,
+        kind,
         tag: Tag::new(seq.to_be_bytes()),
-        body: Bytes::copy_from_slice(text.as_bytes()),
-        extensions: Extensions::default(),
+        body: Bytes::copy_from_slice(body.as_bytes()),
+        extensions: Extensions(extensions),
     };
     Send {
         seq: ClientSeq::new(seq),

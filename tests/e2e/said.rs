@@ -1,15 +1,14 @@
 //! Edits, recalls, replies, reactions and mentions, by the library, by the wire and by the command line.
 
-use std::time::Duration;
-
 use gaggle::client::{
     Client, Content, Conversation, History, Item, Message, Outcome, Receipts, RequestError, Say, Standing,
 };
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::wire::code::Code;
 use gaggle::wire::item::kind;
+use gaggle::wire::said::{extension, msgid_extension};
 
-use crate::harness::{Person, Site, quick};
+use crate::harness::{Person, Scene, Site, quick};
 use crate::raw::{Pulling, soon};
 use crate::shell::Served;
 
@@ -81,19 +80,12 @@ fn texts(messages: &[Message]) -> Vec<&str> {
         .collect()
 }
 
-async fn two() -> (Site, Person, Person, GroupId) {
-    let site = Site::start().await;
-    let ada = site.operator("ada").await;
-    let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
-    let bob = site.join(&ada, "bob", Some(group)).await;
-    (site, ada, bob, group)
-}
-
 /// Scenario 26: changes to messages that a device has acknowledged reach it when it returns, and it ends with what a fresh
 /// device of the same user ends with; nothing that was recalled is in a page any more.
 #[tokio::test]
 async fn changes_reach_a_device_whose_cursor_is_past_the_message_and_it_ends_like_a_fresh_one() {
-    let (site, ada, bob, group) = two().await;
+    let site = Site::start().await;
+    let (ada, bob, group) = site.team().await;
     let mut sent = Vec::new();
     for number in 1..=10 {
         sent.push(ada.send(group, &format!("secret {number}")).await);
@@ -133,32 +125,17 @@ async fn changes_reach_a_device_whose_cursor_is_past_the_message_and_it_ends_lik
 /// Scenario 26: not a byte of what was recalled is on the wire, neither of the text nor of its edit, also after a restart.
 #[tokio::test]
 async fn a_recalled_text_is_on_no_wire() {
-    let mut site = Site::start().await;
-    let key = site.raw_operator("ada").await;
-    let mut ada = key.call(site.address()).await;
-    let group = crate::harness::raw_group(&mut ada, "team", 0).await;
-    ada.send(1, group, "never to be seen").await.unwrap();
-    let sends = [(2, kind::EDIT, "nor this to be seen"), (3, kind::RECALL, "")];
-    for (seq, kind, text) in sends {
-        let target = gaggle::wire::said::msgid_extension(gaggle::wire::said::extension::TARGET, m(2));
-        let payload = gaggle::wire::frame::Payload {
-            kind,
-            tag: gaggle::ids::Tag::new([7; 8]),
-            body: text.to_owned().into(),
-            extensions: gaggle::wire::frame::Extensions(vec![target]),
-        };
-        let frame = gaggle::wire::frame::Send {
-            payload: payload.encode().unwrap(),
-            ..crate::raw::text_frame(seq, seq, group, text)
-        };
-        let _: gaggle::wire::frame::Sent = ada.ask(&frame).await.unwrap();
-    }
+    let mut scene = Scene::start().await;
+    let sent = scene.send_what(kind::TEXT, "never to be seen", Vec::new()).await;
+    let target = msgid_extension(extension::TARGET, m(sent));
+    scene.send_what(kind::EDIT, "nor this to be seen", vec![target]).await;
+    scene.recall(sent).await;
     for restarted in [false, true] {
         if restarted {
-            site.restart().await;
-            ada = key.call(site.address()).await;
+            scene.site.restart().await;
+            scene.reconnect_ada().await;
         }
-        let mut frames = ada.open_pull(group, 0, 0, Pulling::Browse).await;
+        let mut frames = scene.ada.open_pull(scene.group, 0, 0, Pulling::Browse).await;
         let mut count = 0;
         while let Some(raw) = frames.next().await {
             count += 1;
@@ -172,7 +149,8 @@ async fn a_recalled_text_is_on_no_wire() {
 /// Scenario 14: of five messages two are recalled, and three are left, whether one was there or away.
 #[tokio::test]
 async fn what_was_recalled_is_left_out_by_who_was_there_and_by_who_was_away() {
-    let (_site, ada, bob, group) = two().await;
+    let site = Site::start().await;
+    let (ada, bob, group) = site.team().await;
     let mut online = bob.tail().await;
     let mut sent = Vec::new();
     for number in 1..=5 {
@@ -192,7 +170,8 @@ async fn what_was_recalled_is_left_out_by_who_was_there_and_by_who_was_away() {
 /// push, on a new device too.
 #[tokio::test]
 async fn who_may_not_see_a_message_learns_nothing_of_it_by_replies_and_edits() {
-    let (site, ada, bob, group) = two().await;
+    let site = Site::start().await;
+    let (ada, bob, group) = site.team().await;
     let early = ada.send(group, "before carl").await;
     let carl = site.join(&ada, "carl", Some(group)).await;
     let mut tail = carl.tail().await;
@@ -230,7 +209,8 @@ async fn who_may_not_see_a_message_learns_nothing_of_it_by_replies_and_edits() {
 /// Scenario 25: who may edit and recall what.
 #[tokio::test]
 async fn authors_edit_and_recall_and_owners_recall_what_others_said() {
-    let (_site, ada, bob, group) = two().await;
+    let site = Site::start().await;
+    let (ada, bob, group) = site.team().await;
     let hers = ada.send(group, "hers").await;
     let his = bob.send(group, "his").await;
     bob.is_refused(group, &Say::Edit { target: hers, text: "mine".to_owned() }, Code::NotYours).await;
@@ -246,7 +226,8 @@ async fn authors_edit_and_recall_and_owners_recall_what_others_said() {
 /// Scenario 1: edits that are sent one behind the other without waiting end in their order.
 #[tokio::test]
 async fn edits_of_one_device_keep_their_order_however_fast_they_come() {
-    let (_site, ada, _bob, group) = two().await;
+    let site = Site::start().await;
+    let (ada, _bob, group) = site.team().await;
     let target = ada.send(group, "0").await;
     let mut seqs = Vec::new();
     for number in 1..=40 {
@@ -274,14 +255,24 @@ async fn an_edit_after_the_time_for_it_is_too_late() {
     let ada = site.operator("ada").await;
     let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
     let target = ada.send(group, "hello").await;
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    ada.is_refused(group, &Say::Edit { target, text: "late".to_owned() }, Code::TooLate).await;
+    let edit = Say::Edit { target, text: "late".to_owned() };
+    // In time until the clock has gone on.
+    let refused = async {
+        loop {
+            if let Outcome::Refused(refusal) = ada.ends(group, &edit).await {
+                return refusal;
+            }
+        }
+    };
+    let refusal = soon("a refusal", refused).await;
+    assert!(refusal.is(Code::TooLate), "{refusal}");
     ada.recalls(group, target).await;
 }
 
 #[tokio::test]
 async fn what_was_queued_offline_is_said_when_there_is_a_server_again() {
-    let (mut site, ada, _bob, group) = two().await;
+    let mut site = Site::start().await;
+    let (ada, _bob, group) = site.team().await;
     let target = ada.send(group, "helo").await;
     site.stop().await;
     let profile = ada.profile.clone();

@@ -1,31 +1,14 @@
 //! What is unread, on every device: counts, read marks, the list of conversations, receipts.
 
-use bytes::Bytes;
-use gaggle::client::{ConversationInfo, Event, History, ReadMark, RequestError};
-use gaggle::ids::{ClientSeq, GroupId, MessageId, Tag, UserId};
+use gaggle::client::{Event, History, ReadMark, RequestError};
+use gaggle::ids::{GroupId, MessageId, UserId};
 use gaggle::wire::code::Code;
-use gaggle::wire::frame::{self, ConversationList, Conversations, Extensions, MarkRead, Payload, Sent};
+use gaggle::wire::frame::{self, ConversationList, Conversations, Extensions, MarkRead};
 use gaggle::wire::item::kind;
 use gaggle::wire::said::{extension, mentions_extension, msgid_extension};
 
 use crate::harness::{Person, Scene, Site, Tail, rounds};
 use crate::raw::{Raw, msgids, pushed_items};
-
-async fn team(site: &Site) -> (Person, Person, GroupId) {
-    let ada = site.operator("ada").await;
-    let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
-    let bob = site.join(&ada, "bob", Some(group)).await;
-    (ada, bob, group)
-}
-
-async fn row(person: &Person, group: GroupId) -> ConversationInfo {
-    let all = person.client.conversations(0).await.unwrap().conversations;
-    all.into_iter().find(|row| row.group == group).unwrap()
-}
-
-async fn unread(person: &Person, group: GroupId) -> u64 {
-    row(person, group).await.unread
-}
 
 async fn read(person: &Person, group: GroupId, msgid: MessageId) -> ReadMark {
     person.client.mark_read(group, msgid, u64::MAX).await.unwrap()
@@ -40,18 +23,18 @@ async fn until_mark(tail: &mut Tail, group: GroupId, msgid: MessageId, version: 
 #[tokio::test]
 async fn what_one_has_said_oneself_is_never_unread() {
     let mut site = Site::start().await;
-    let (ada, bob, group) = team(&site).await;
+    let (ada, bob, group) = site.team().await;
     let tablet = site.add_device(&ada).await;
     for number in 0..3 {
         ada.send(group, &format!("{number}")).await;
     }
-    assert_eq!((unread(&ada, group).await, unread(&tablet, group).await), (0, 0));
-    assert_eq!(unread(&bob, group).await, 3);
+    assert_eq!((ada.unread(group).await, tablet.unread(group).await), (0, 0));
+    assert_eq!(bob.unread(group).await, 3);
     bob.send(group, "three").await;
     bob.send(group, "four").await;
     for _ in 0..2 {
         for device in [&ada, &tablet] {
-            let row = row(device, group).await;
+            let row = device.row(group).await;
             assert_eq!((row.unread, row.last.unwrap().text.as_str()), (2, "four"));
         }
         site.restart().await;
@@ -65,7 +48,7 @@ async fn what_one_has_said_oneself_is_never_unread() {
 #[tokio::test]
 async fn every_device_of_a_user_shows_the_same_and_hears_of_zero() {
     let site = Site::start().await;
-    let (ada, bob, group) = team(&site).await;
+    let (ada, bob, group) = site.team().await;
     let phone = site.add_device(&bob).await;
     let mut tail = phone.tail().await;
     let mut last = MessageId::ZERO;
@@ -78,7 +61,7 @@ async fn every_device_of_a_user_shows_the_same_and_hears_of_zero() {
     until_mark(&mut tail, group, to, 0).await;
     let late = site.add_device(&bob).await;
     for device in [&bob, &phone, &late] {
-        assert_eq!(unread(device, group).await, 50);
+        assert_eq!(device.unread(group).await, 50);
     }
     let changes = phone.client.conversations(version).await.unwrap();
     assert_eq!(changes.conversations.iter().map(|row| row.unread).collect::<Vec<_>>(), [50]);
@@ -92,14 +75,14 @@ async fn every_device_of_a_user_shows_the_same_and_hears_of_zero() {
 #[tokio::test]
 async fn a_new_device_finds_the_read_mark_and_the_count_as_they_were() {
     let site = Site::start().await;
-    let (ada, bob, group) = team(&site).await;
+    let (ada, bob, group) = site.team().await;
     for number in 0..9 {
         ada.send(group, &format!("{number}")).await;
     }
     read(&bob, group, MessageId::new(5)).await;
-    let before = row(&bob, group).await;
+    let before = bob.row(group).await;
     let anew = site.add_device(&bob).await;
-    let after = row(&anew, group).await;
+    let after = anew.row(group).await;
     assert_eq!((after.mark, after.unread, &after.last), (before.mark, 6, &before.last));
     assert_eq!(anew.client.pull(group, MessageId::ZERO, 0).await.unwrap().items.len(), 10);
 }
@@ -108,7 +91,7 @@ async fn a_new_device_finds_the_read_mark_and_the_count_as_they_were() {
 #[tokio::test]
 async fn sends_and_marks_in_parallel_leave_the_count_of_the_items_themselves() {
     let site = Site::start().await;
-    let (ada, bob, group) = team(&site).await;
+    let (ada, bob, group) = site.team().await;
     let phone = site.add_device(&bob).await;
     for round in 0..rounds(5) {
         let sends = async {
@@ -119,7 +102,7 @@ async fn sends_and_marks_in_parallel_leave_the_count_of_the_items_themselves() {
         };
         let marks = async {
             for number in 0..20 {
-                let head = row(&phone, group).await.head.value();
+                let head = phone.row(group).await.head.value();
                 let to = MessageId::new(head - head.min(number % 7));
                 let mark = read(&phone, group, to).await;
                 if number % 5 == 4 {
@@ -129,7 +112,7 @@ async fn sends_and_marks_in_parallel_leave_the_count_of_the_items_themselves() {
             }
         };
         tokio::join!(sends, marks);
-        let listed = row(&phone, group).await;
+        let listed = phone.row(group).await;
         let mut all = Vec::new();
         while let Some(page) = next_page(&bob, group, all.last()).await {
             all.extend(page);
@@ -189,7 +172,7 @@ async fn the_list_holds_what_changed_since_across_a_restart_and_nothing_else() {
 #[tokio::test]
 async fn marking_unread_reaches_the_other_devices_and_a_late_mark_does_not_undo_it() {
     let site = Site::start().await;
-    let (ada, bob, group) = team(&site).await;
+    let (ada, bob, group) = site.team().await;
     let phone = site.add_device(&bob).await;
     let mut tail = phone.tail().await;
     for number in 0..5 {
@@ -204,14 +187,14 @@ async fn marking_unread_reaches_the_other_devices_and_a_late_mark_does_not_undo_
     assert_eq!(late, set);
     let error = phone.client.mark_unread(group, MessageId::new(2), 0).await.unwrap_err();
     assert!(matches!(&error, RequestError::Refused(refusal) if refusal.is(Code::MarkMoved)), "{error}");
-    assert_eq!((unread(&bob, group).await, row(&phone, group).await.mark), (4, set));
+    assert_eq!((bob.unread(group).await, phone.row(group).await.mark), (4, set));
 }
 
 /// Who has received and who has read, by cursors and marks; the author is told.
 #[tokio::test]
 async fn receipts_come_from_cursors_and_marks_and_the_author_is_told() {
     let site = Site::start().await;
-    let (ada, bob, group) = team(&site).await;
+    let (ada, bob, group) = site.team().await;
     let carl = site.join(&ada, "carl", Some(group)).await;
     let mut adas = ada.tail().await;
     let msgid = ada.send(group, "have you seen this?").await;
@@ -244,24 +227,6 @@ async fn receipts_come_from_cursors_and_marks_and_the_author_is_told() {
 }
 
 // ---- what was recalled, edited, or mentions somebody ------------------------------------------------------------------
-
-impl Scene {
-    /// Ada sends something of this kind; returns its msgid.
-    async fn send_what(&mut self, kind: u16, body: &str, extensions: Vec<(u16, Bytes)>) -> u64 {
-        let (seq, tag) = (ClientSeq::new(self.next), Tag::new(self.next.to_be_bytes()));
-        let body = Bytes::copy_from_slice(body.as_bytes());
-        let payload = Payload { kind, tag, body, extensions: Extensions(extensions) }.encode().unwrap();
-        let (gid, extensions) = (self.group, Extensions::default());
-        self.next += 1;
-        let send = frame::Send { seq, lowest: seq, gid, payload, extensions };
-        self.ada.ask::<Sent>(&send).await.unwrap().msgid.value()
-    }
-
-    async fn recall(&mut self, msgid: u64) -> u64 {
-        let target = msgid_extension(extension::TARGET, MessageId::new(msgid));
-        self.send_what(kind::RECALL, "", vec![target]).await
-    }
-}
 
 /// The one row of the list.
 async fn only_row(raw: &mut Raw) -> frame::Conversation {
