@@ -4,23 +4,18 @@ use gaggle::client::{Content, History, Outcome, RequestError, Role, Who};
 use gaggle::ids::{GroupId, MessageId};
 use gaggle::wire::code::Code;
 use gaggle::wire::frame::{
-    AddMember, Done, Error, Extensions, GroupCreated, LeaveGroup, ListMembers, MemberList, OpenDirect, RemoveMember,
-    RenameGroup, SetBanned, SetMuted, SetPolicy, SetRole, SetTopic, Skip,
+    AskRetention, Done, Error, Extensions, GroupCreated, LeaveGroup, ListMembers, ListOnline, MemberList, OnlineList,
+    OpenDirect, RenameGroup, RetentionInfo, Sent, SetBanned, SetMuted, SetPolicy, SetRetention, SetRole, SetTopic,
+    Skip,
 };
+use gaggle::wire::item::kind;
+use gaggle::wire::said::{extension, msgid_extension};
 
 use crate::harness::{Person, Scene, Site, raw_group};
-use crate::raw::{Pulling, Raw, assert_refused, msgids};
+use crate::raw::{Pulling, Raw, add, assert_refused, msgids, remove, said_frame};
 
 fn none() -> Extensions {
     Extensions::default()
-}
-
-fn add(gid: GroupId, handle: &str) -> AddMember {
-    AddMember { gid, handle: handle.to_owned(), extensions: none() }
-}
-
-fn remove(gid: GroupId, handle: &str) -> RemoveMember {
-    RemoveMember { gid, handle: handle.to_owned(), extensions: none() }
 }
 
 fn mute(gid: GroupId, handle: &str, muted: bool) -> SetMuted {
@@ -202,21 +197,36 @@ async fn owner_of(raw: &mut Raw, gid: GroupId) -> String {
     owner
 }
 
+/// The code of a refusal.
+fn code<T>(answer: Result<T, Error>) -> Option<u16> {
+    answer.err().map(|error| error.code)
+}
+
+/// So many sends are among the verbs.
+const SENDS: u64 = 4;
+
 /// What the verbs that change a group answer, all of which an owner may ask for.
 async fn verbs(raw: &mut Raw, gid: GroupId, seq: u64) -> Vec<(&'static str, Option<u16>)> {
-    fn code<T>(answer: Result<T, Error>) -> Option<u16> {
-        answer.err().map(|error| error.code)
-    }
     let rename = RenameGroup { gid, name: "other".to_owned(), extensions: none() };
     let topic = SetTopic { gid, topic: "other".to_owned(), extensions: none() };
     let policy = SetPolicy { gid, policy: 1, extensions: none() };
+    let (count, extensions) = (Some(1), none());
+    let keeps = SetRetention { gid, own: true, age_s: None, count, bytes: None, acked_s: None, extensions };
+    let about = |seq, kind, body| {
+        let target = msgid_extension(extension::TARGET, MessageId::new(2));
+        said_frame(seq, seq, gid, kind, body, vec![target])
+    };
     vec![
         ("send", code(raw.send(seq, gid, "text").await)),
+        ("edit", code(raw.ask::<Sent>(&about(seq + 1, kind::EDIT, "text")).await)),
+        ("recall", code(raw.ask::<Sent>(&about(seq + 2, kind::RECALL, "")).await)),
+        ("react", code(raw.ask::<Sent>(&about(seq + 3, kind::REACTION, "+1")).await)),
         ("add", code(raw.ask::<Done>(&add(gid, "zoe")).await)),
         ("remove", code(raw.ask::<Done>(&remove(gid, "zoe")).await)),
         ("rename", code(raw.ask::<Done>(&rename).await)),
         ("topic", code(raw.ask::<Done>(&topic).await)),
         ("policy", code(raw.ask::<Done>(&policy).await)),
+        ("retention", code(raw.ask::<Done>(&keeps).await)),
         ("role", code(raw.ask::<Done>(&role(gid, "zoe", 2)).await)),
         ("mute", code(raw.ask::<Done>(&mute(gid, "zoe", true)).await)),
         ("ban", code(raw.ask::<Done>(&ban(gid, "zoe", true)).await)),
@@ -224,8 +234,19 @@ async fn verbs(raw: &mut Raw, gid: GroupId, seq: u64) -> Vec<(&'static str, Opti
     ]
 }
 
+/// What the verbs answer that only ask, which every member may.
+async fn questions(raw: &mut Raw, gid: GroupId) -> Vec<(&'static str, Option<u16>)> {
+    let members = ListMembers { gid, after: Default::default(), extensions: none() };
+    let online = ListOnline { gid, after: Default::default(), extensions: none() };
+    vec![
+        ("members", code(raw.list::<MemberList>(&members).await)),
+        ("online", code(raw.list::<OnlineList>(&online).await)),
+        ("kept", code(raw.ask::<RetentionInfo>(&AskRetention { gid, extensions: none() }).await)),
+    ]
+}
+
 /// Scenario 25: a muted, a removed, a banned member and a stranger try every verb: one code from each verb, and the muted
-/// one reads, acknowledges and leaves.
+/// one reads, acknowledges, asks, steps down and leaves.
 #[tokio::test]
 async fn every_verb_answers_whoever_may_not_with_the_same_code() {
     let mut scene = Scene::start().await;
@@ -238,7 +259,11 @@ async fn every_verb_answers_whoever_may_not_with_the_same_code() {
         for (verb, answer) in verbs(raw, group, seq).await {
             assert_eq!(answer, Some(code.number()), "{verb} by one who is {code}");
         }
-        seq += 1;
+        for (verb, answer) in questions(raw, group).await {
+            let expected = (code != Code::Muted).then_some(code.number());
+            assert_eq!(answer, expected, "{verb} by one who is {code}");
+        }
+        seq += SENDS;
     };
     tries(&mut stranger.call(address).await, Code::NoSuchGroup).await;
     scene.ada.ask::<Done>(&role(group, "bob", 2)).await.unwrap();
@@ -258,29 +283,29 @@ async fn every_verb_answers_whoever_may_not_with_the_same_code() {
     let muted: Vec<&str> =
         list.rows.0.iter().filter(|row| !row.extensions.0.is_empty()).map(|row| row.handle.as_str()).collect();
     assert_eq!(muted, ["bob"]);
+    bob.ask::<Done>(&role(group, "bob", 3)).await.unwrap();
+    bob.ask::<Done>(&leave(group)).await.unwrap();
+    tries(&mut bob, Code::NotMember).await;
 
+    scene.ada.ask::<Done>(&add(group, "bob")).await.unwrap();
     scene.ada.ask::<Done>(&remove(group, "bob")).await.unwrap();
     tries(&mut bob, Code::NotMember).await;
     assert_refused(bob.ask::<Done>(&leave(group)).await, Code::NotMember);
     scene.ada.ask::<Done>(&ban(group, "bob", true)).await.unwrap();
     tries(&mut bob, Code::Banned).await;
     assert_refused(bob.ask::<Done>(&leave(group)).await, Code::Banned);
-    let members = ListMembers { gid: group, after: Default::default(), extensions: none() };
-    assert_refused(bob.list::<MemberList>(&members).await, Code::Banned);
     assert_refused(scene.ada.ask::<Done>(&add(group, "bob")).await, Code::Banned);
     assert!(!bob.browse(group, 0).await.is_empty(), "what was seen stays to be seen");
     scene.ada.ask::<Done>(&ban(group, "bob", false)).await.unwrap();
     scene.ada.ask::<Done>(&add(group, "bob")).await.unwrap();
-    bob.send(9, group, "back").await.unwrap();
+    bob.send(seq, group, "back").await.unwrap();
 }
 
 /// Roles, topic, policy, ban and the switch are there again after the server was started anew.
 #[tokio::test]
 async fn what_was_decided_about_members_outlives_the_server() {
     let mut site = Site::start().await;
-    let ada = site.operator("ada").await;
-    let group = ada.client.create_group("team", History::FromJoin).await.unwrap();
-    let bob = site.join(&ada, "bob", Some(group)).await;
+    let (ada, bob, group) = site.team().await;
     let carl = site.join(&ada, "carl", Some(group)).await;
     ada.client.set_role(group, "bob", Role::Admin).await.unwrap();
     ada.client.mute(group, "bob").await.unwrap();
