@@ -344,6 +344,19 @@ fn core_has_no_io_no_threads_no_clock_and_no_chance() {
     hold(&faults);
 }
 
+/// Scenario 39: no client says what time it is, so its clock orders nothing.
+#[test]
+fn client_and_wire_ask_for_no_time_of_day() {
+    let mut faults = Vec::new();
+    for source in in_src().filter(|source| ["client", "wire"].contains(&source.module().as_str())) {
+        let asks = |path: &String| path.ends_with("clock::now_ms") || path.contains("SystemTime");
+        faults.extend(
+            source.paths().iter().filter(|path| asks(path)).map(|path| format!("{}: {path}", source.path.display())),
+        );
+    }
+    hold(&faults);
+}
+
 #[test]
 fn no_test_is_switched_off_and_nothing_is_left_to_do() {
     let mut faults = Vec::new();
