@@ -144,3 +144,25 @@ impl fmt::Debug for Handle {
         out.write_str(&self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scenario 36: names that could be taken for one another are one handle, or none.
+    #[test]
+    fn a_handle_is_plain_ascii_in_lower_case_of_32_bytes_at_the_most() {
+        let longest = "x".repeat(32);
+        for (text, read) in [("bob", "bob"), ("BOB", "bob"), ("bOb", "bob"), ("0.B_-", "0.b_-"), (&longest, &longest)] {
+            assert_eq!(Handle::parse(text).as_ref().map(Handle::as_str), Ok(read));
+        }
+        let too_long = "x".repeat(33);
+        let punctuated = ["", ".bob", "_bob", "-bob", "bo b", "b@b", "b/b", &too_long];
+        let unseen = ["bob\n", "\0bob", "bo\u{1b}b", "bo\u{7f}b", "bo\u{200b}b", "bo\u{202e}b", "bob\u{ad}"];
+        // Cyrillic, the sign of Kelvin, whose lower case is a plain k, full width, and accents both ways.
+        let alike = ["b\u{43e}b", "\u{212a}im", "\u{ff42}ob", "b\u{f3}b", "bo\u{301}b"];
+        for text in punctuated.iter().chain(&unseen).chain(&alike) {
+            assert_eq!(Handle::parse(text), Err(HandleError), "{text:?}");
+        }
+    }
+}

@@ -104,6 +104,19 @@ fn an_invite_reserves_nothing_and_the_first_enrol_has_the_handle() {
     assert_eq!(invite(&mut world, Actor::Operator, "bob", None).1, Answer::Refused(Refusal::HandleTaken));
 }
 
+/// Scenario 36: in capitals too.
+#[test]
+fn a_handle_that_differs_in_case_alone_is_taken() {
+    let mut world = World::new();
+    world.user("anna");
+    let (mine, other) = (key(&mut world), key(&mut world));
+    let (early, _) = invite(&mut world, Actor::Operator, "BOB", None);
+    let (code, _) = invite(&mut world, Actor::Operator, "bob", None);
+    device_of(world.answer(enrol(code, mine, None)));
+    assert_eq!(refused(world.answer(enrol(early, other, None))), Refusal::HandleTaken);
+    assert_eq!(invite(&mut world, Actor::Operator, "Bob", None).1, Answer::Refused(Refusal::HandleTaken));
+}
+
 #[test]
 fn operators_invite_and_other_users_do_not() {
     let mut world = World::new();
