@@ -30,6 +30,7 @@ fn a_send_writes_the_same_whatever_the_number_of_members() {
         let number = world.tables.window(ada).unwrap().highest.value() + 1;
         let applied = world.run(send(ada, number, number, group, "the same to all"));
         sent(&applied.answer);
+        assert_eq!(applied.events.len(), 1);
         let ops = kept(&applied.writes, Lsn::new(1 << 30)).unwrap().ops;
         let bytes = ops.iter().map(|op| op.key.len() + op.value.as_ref().map_or(0, |value| value.len())).sum::<usize>();
         written.push((count, ops.len(), bytes));

@@ -318,20 +318,10 @@ fn order_is_by_msgid_whatever_the_clock_says() {
         world.now_ms = now_ms;
         assert_eq!(sent(&world.answer(send(anna, number, number, group, "text"))), number + 1);
     }
-}
-
-#[test]
-fn a_send_costs_three_rows_however_many_members_there_are() {
-    let (mut world, anna, group) = pair();
-    for number in 0..50 {
-        world.user(&format!("user{number}"));
-        world.add(anna, group, &format!("user{number}"));
-    }
-    world.say(anna, group, "first");
-    world.say(anna, group, "second");
-    let applied = world.run(send(anna, 3, 3, group, "third"));
-    assert_eq!(applied.writes.len(), 4, "item, send, window, and one forgotten send");
-    assert_eq!(applied.events.len(), 1);
+    let texts = world.items.iter().filter(|item| is_text(item));
+    let order: Vec<_> = texts.map(|item| (item.msgid.value(), item.time_ms)).collect();
+    assert_eq!(order, [(2, DAY_MS * 40_000), (3, 0), (4, 5)]);
+    assert_eq!(world.seen(anna, group), [1, 2, 3, 4]);
 }
 
 #[test]
