@@ -14,14 +14,16 @@ use crate::server::beside::{Beside, Threads};
 use crate::server::byhand::ByHand;
 use crate::server::opening::IndexOptions;
 use crate::server::reader::{self, Page, PageAsked};
-use crate::store::engine::{Engine, Index};
+use crate::store::engine::{Engine, EngineError, Index};
 use crate::store::faulty::{Fault, FaultyIndex};
+use crate::store::format::StoreId;
 use crate::store::index::{self, SledIndex};
 use crate::store::log::NamesInDoubt;
 use crate::store::memory::MemoryIndex;
 
 mod explaining;
 mod keeping;
+mod reads;
 mod room;
 mod said;
 mod threads;
@@ -30,6 +32,27 @@ mod wrong;
 const NOW: u64 = 1_700_000_000_000;
 /// Small, so that hundreds of stores are made quickly.
 const SEGMENT_BYTES: u64 = 64 * 1024;
+
+/// An index that is this engine, which is empty.
+struct Given(Arc<dyn Engine>);
+
+impl Index for Given {
+    fn is_kept(&self) -> bool {
+        false
+    }
+
+    fn open(&self, _store: StoreId) -> Result<Option<Arc<dyn Engine>>, EngineError> {
+        Ok(None)
+    }
+
+    fn begin(&self, _store: StoreId) -> Result<Arc<dyn Engine>, EngineError> {
+        Ok(Arc::clone(&self.0))
+    }
+
+    fn remove_old(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
 
 struct World {
     disk: SimulatedDisk,

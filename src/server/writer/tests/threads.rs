@@ -13,8 +13,7 @@ use crate::ids::{Lsn, UserId};
 use crate::proof::time;
 use crate::server::doubt::Doubt;
 use crate::server::request::Commands;
-use crate::store::engine::{EngineError, Op, Visit};
-use crate::store::format::StoreId;
+use crate::store::engine::{Op, Visit};
 use crate::store::log::NamesInDoubt;
 use crate::store::memory::MemoryEngine;
 use crate::store::overlay::Overlay;
@@ -79,26 +78,6 @@ impl Engine for Stepwise {
     }
 }
 
-struct StepwiseIndex(Arc<Stepwise>);
-
-impl Index for StepwiseIndex {
-    fn is_kept(&self) -> bool {
-        false
-    }
-
-    fn open(&self, _store: StoreId) -> Result<Option<Arc<dyn Engine>>, EngineError> {
-        Ok(None)
-    }
-
-    fn begin(&self, _store: StoreId) -> Result<Arc<dyn Engine>, EngineError> {
-        Ok(Arc::clone(&self.0) as Arc<dyn Engine>)
-    }
-
-    fn remove_old(&self) -> Result<(), EngineError> {
-        Ok(())
-    }
-}
-
 /// A server of one user with a group, and the threads beside its writer.
 struct Begun {
     world: World,
@@ -111,7 +90,7 @@ struct Begun {
 /// So many bytes of rows may wait for the index.
 fn begun(waiting_bytes_max: usize) -> Begun {
     let engine = Arc::new(Stepwise::default());
-    let mut index = IndexOptions::of(Arc::new(StepwiseIndex(Arc::clone(&engine))));
+    let mut index = IndexOptions::of(Arc::new(Given(engine.clone())));
     index.waiting_bytes_max = waiting_bytes_max;
     // Flushed after each frame: then nothing is due, and who waits for the next frame waits without a timeout.
     index.pace.checkpoint_bytes = 1;
