@@ -4,11 +4,14 @@
 //! (how far was handed out, how far was acknowledged) are not: losing them repeats items, which are then marked as seen
 //! before. The whole file may be lost; the server has everything that was not acknowledged. Only the holder of the
 //! listener's lock touches it.
+//!
+//! What a recall takes back is in the file no more once the recall is, acknowledged or not: the file is made anew without
+//! it, once for all that is stored together. What still waits keeps its place, and nothing of what it said.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
 use crate::client::chance;
@@ -17,6 +20,9 @@ use crate::client::journal::Journal;
 use crate::core::inbox::{Delivery, Kept, Row};
 use crate::disk::{SharedDisk, whole};
 use crate::ids::{GroupId, MessageId};
+use crate::wire::WireError;
+use crate::wire::item::{Item, kind as said_as};
+use crate::wire::row;
 
 const NAME: &str = "inbox";
 pub(super) const MAGIC: [u8; 8] = *b"ggl-inb1";
@@ -49,6 +55,38 @@ impl Stored {
     }
 }
 
+/// What a row has to do with recalls.
+enum Said {
+    /// It says something, which goes when this is recalled.
+    Of(MessageId),
+    /// This is recalled.
+    Recalls(MessageId),
+    Nothing,
+}
+
+/// What cannot be read says nothing.
+fn said(what: &Delivery) -> Said {
+    let Delivery::Item(_, row) = what else { return Said::Nothing };
+    let Ok(item) = item_of(row) else { return Said::Nothing };
+    let of = match item.kind {
+        said_as::RECALL => return item.target().map_or(Said::Nothing, Said::Recalls),
+        said_as::EDIT => item.target(),
+        _ => item.is_content().then_some(item.msgid),
+    };
+    of.filter(|_| !item.is_recalled()).map_or(Said::Nothing, Said::Of)
+}
+
+fn item_of(row: &Row) -> Result<Item, WireError> {
+    row::rows(row.bytes.clone()).next().ok_or(WireError::BadRows)??.decode_item()
+}
+
+/// The row as the server gives it once its item is recalled.
+fn wiped(row: &Row) -> Result<Row, WireError> {
+    let mut bytes = BytesMut::new();
+    row::Row::plain(item_of(row)?.wiped().encode()?).append_to(&mut bytes)?;
+    Ok(Row { msgid: row.msgid, bytes: bytes.freeze() })
+}
+
 /// What the application acknowledged of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AckedGroup {
@@ -68,6 +106,10 @@ pub(super) struct InboxFile {
     kept: BTreeMap<GroupId, Kept>,
     waiting: VecDeque<Stored>,
     waiting_bytes: usize,
+    /// Whatever in the file says something, waiting or not: its group, what it goes with when that is recalled, its position.
+    saying: BTreeSet<(GroupId, MessageId, u64)>,
+    /// The file still says what was recalled.
+    holds_recalled: bool,
 }
 
 impl std::fmt::Debug for InboxFile {
@@ -102,6 +144,8 @@ impl InboxFile {
             kept: BTreeMap::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            saying: BTreeSet::new(),
+            holds_recalled: false,
         }
     }
 
@@ -118,7 +162,7 @@ impl InboxFile {
             self.name = chance::number()?.max(1);
             self.journal.append(&[encode(kind::NAME, &self.name)])?;
         }
-        Ok(())
+        if self.holds_recalled { self.begin_anew() } else { Ok(()) }
     }
 
     /// Whether a record makes sense behind those before it: positions rise, and nothing is marked that was not given one.
@@ -157,7 +201,30 @@ impl InboxFile {
         known.end = known.end.max(msgid);
         self.next = self.next.max(stored.number + 1);
         self.waiting_bytes += stored.bytes();
+        match said(&stored.what) {
+            Said::Of(msgid) => drop(self.saying.insert((group, msgid, stored.number))),
+            Said::Recalls(target) => self.wipe(group, target),
+            Said::Nothing => {}
+        }
         self.waiting.push_back(stored);
+    }
+
+    /// Nothing of what was recalled waits any more, nor of its edits; what the file says of it is noted.
+    fn wipe(&mut self, group: GroupId, target: MessageId) {
+        let of_target = (group, target, 0)..=(group, target, u64::MAX);
+        let numbers: Vec<u64> = self.saying.range(of_target).map(|(_, _, number)| *number).collect();
+        for number in numbers {
+            self.saying.remove(&(group, target, number));
+            self.holds_recalled = true;
+            let at = self.waiting.partition_point(|stored| stored.number < number);
+            // What was acknowledged is only in the file.
+            let Some(stored) = self.waiting.get_mut(at).filter(|stored| stored.number == number) else { continue };
+            let Delivery::Item(_, row) = &mut stored.what else { continue };
+            // What was read can be written, with less in it.
+            let Ok(wiped) = wiped(row) else { continue };
+            self.waiting_bytes = self.waiting_bytes + wiped.bytes.len() - row.bytes.len();
+            *row = wiped;
+        }
     }
 
     /// The random name of this inbox, for positions.
@@ -196,23 +263,29 @@ impl InboxFile {
         self.waiting.range(from..)
     }
 
-    /// Stores what was delivered, and where the groups stand then. Kept for certain once synced.
+    /// Stores what was delivered, and where the groups stand then. Kept for certain once synced; of what it recalls the
+    /// file says nothing any more when this returns. Where it fails, this value is of no use any more.
     pub(super) fn store(&mut self, deliveries: Vec<Delivery>, groups: &[(GroupId, Kept)]) -> Result<(), ProfileError> {
-        let mut records = Vec::with_capacity(deliveries.len() + groups.len());
-        let mut stored = Vec::with_capacity(deliveries.len());
-        for (number, what) in (self.next..).zip(deliveries) {
-            let new = Stored { number, what };
-            records.push(encode_stored(&new));
-            stored.push(new);
-        }
-        records.extend(groups.iter().map(|(group, kept)| encode(kind::GROUP, &(*group, kept.end, kept.acked))));
-        self.journal.append(&records)?;
-        for new in stored {
-            self.keep(new);
+        let (first, before) = (self.next, self.waiting.len());
+        for (number, what) in (first..).zip(deliveries) {
+            self.keep(Stored { number, what });
         }
         for (group, kept) in groups {
             self.take_in(Record::Group(*group, *kept));
         }
+        if self.holds_recalled {
+            return self.begin_anew();
+        }
+        let stored = self.waiting.range(before..).map(encode_stored);
+        let groups = groups.iter().map(|(group, kept)| encode(kind::GROUP, &(*group, kept.end, kept.acked)));
+        self.journal.append(&stored.chain(groups).collect::<Vec<_>>())
+    }
+
+    /// Replaces the file by one without what is dead, durably.
+    fn begin_anew(&mut self) -> Result<(), ProfileError> {
+        self.journal.rewrite(&self.condensed())?;
+        self.saying.retain(|(_, _, number)| *number > self.acked);
+        self.holds_recalled = false;
         Ok(())
     }
 
@@ -249,7 +322,7 @@ impl InboxFile {
         }
         let passed = self.pass(number);
         if self.journal.end() > REWRITE_BYTES_MIN && self.journal.end() > 4 * self.waiting_bytes as u64 {
-            self.journal.rewrite(&self.condensed())?;
+            self.begin_anew()?;
         } else {
             self.journal.append(&[encode(kind::ACKED, &number)])?;
         }

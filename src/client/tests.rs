@@ -1,5 +1,7 @@
 //! The files of a profile under crashes and damage.
 
+mod recalled;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
