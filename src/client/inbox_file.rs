@@ -64,6 +64,14 @@ enum Said {
     Nothing,
 }
 
+/// The msgid that a delivery recalls, with its group.
+pub(super) fn recalled_by(what: &Delivery) -> Option<(GroupId, MessageId)> {
+    match (what, said(what)) {
+        (Delivery::Item(group, _), Said::Recalls(target)) => Some((*group, target)),
+        (Delivery::Item(..) | Delivery::Gone(..), _) => None,
+    }
+}
+
 /// What cannot be read says nothing.
 fn said(what: &Delivery) -> Said {
     let Delivery::Item(_, row) = what else { return Said::Nothing };

@@ -26,8 +26,8 @@
 //!
 //! Edits, recalls and reactions are items like any other ([`Content`]), so that every device learns of them by its cursor,
 //! however long ago it got the message. [`Conversation`] folds items into messages as they stand; [`Client::say`] makes
-//! them. What was recalled is gone from the server; a device that got it before forgets it when the recall comes, which is
-//! the application's to do with what it keeps.
+//! them. What was recalled is gone from the server; a device that got it before forgets it when the recall comes: the
+//! files of its profile do by themselves, and what the application keeps is the application's to forget.
 //!
 //! # Failures
 //!

@@ -2,7 +2,11 @@
 //!
 //! Every [`Change`] is a record of a journal; whoever writes holds the sequence lock, for one step only, and has read
 //! what others wrote. What was decided counts once it is written, and may be acted on once it is synced.
+//!
+//! What a recall takes back is in the file no more once the recall was answered, or was heard of ([`OutboxFile::forget`]):
+//! the file is made anew without what has ended, where any of that is what was recalled or an edit of it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +21,7 @@ use crate::clock;
 use crate::core::outbox::{Change, Entry, Outbox, Settled};
 use crate::disk::{Lock, SharedDisk, whole};
 use crate::ids::{ClientSeq, Epoch, GroupId, MessageId, Tag};
+use crate::wire::code::Code;
 
 const NAME: &str = "outbox";
 pub(super) const MAGIC: [u8; 8] = *b"ggl-out1";
@@ -35,13 +40,26 @@ pub(super) struct OutboxFile {
     outbox: Outbox,
     /// A sync failed: what was written since is not trusted, and written again into a new file.
     doubtful: bool,
+    /// What has ended and is still said in the file: its group, and what it goes with when that is recalled. Zero: nobody
+    /// knows under which msgid it was stored.
+    ended: BTreeSet<(GroupId, MessageId)>,
+    /// The file still says what was recalled.
+    holds_recalled: bool,
 }
 
 impl OutboxFile {
     /// The outbox of the profile in this folder; touches nothing.
     pub(super) fn new(disk: SharedDisk, folder: &Path) -> OutboxFile {
         let journal = Journal::new(disk.clone(), folder, NAME, MAGIC);
-        OutboxFile { disk, folder: folder.to_owned(), journal, outbox: Outbox::default(), doubtful: false }
+        OutboxFile {
+            disk,
+            folder: folder.to_owned(),
+            journal,
+            outbox: Outbox::default(),
+            doubtful: false,
+            ended: BTreeSet::new(),
+            holds_recalled: false,
+        }
     }
 
     /// What is known.
@@ -57,23 +75,60 @@ impl OutboxFile {
 
     fn take_in(&mut self, anew: bool, records: &[Vec<u8>]) -> Result<Vec<Change>, ProfileError> {
         if anew {
-            self.outbox = Outbox::default();
+            self.begin_empty();
         }
         self.apply(records).inspect_err(|_| {
             // What makes no sense makes none the next time either: everything is read, and refused, again.
-            self.outbox = Outbox::default();
+            self.begin_empty();
             self.journal.forget();
         })
+    }
+
+    fn begin_empty(&mut self) {
+        self.outbox = Outbox::default();
+        self.says_nothing_ended();
+    }
+
+    fn says_nothing_ended(&mut self) {
+        self.ended.clear();
+        self.holds_recalled = false;
     }
 
     fn apply(&mut self, records: &[Vec<u8>]) -> Result<Vec<Change>, ProfileError> {
         let mut changes = Vec::with_capacity(records.len());
         for record in records {
             let change = decode(record).ok_or_else(|| self.journal.senseless(&"a record of an unknown kind"))?;
-            self.outbox.apply(&change).map_err(|error| self.journal.senseless(&error))?;
+            self.take(&change)?;
             changes.push(change);
         }
         Ok(changes)
+    }
+
+    fn take(&mut self, change: &Change) -> Result<(), ProfileError> {
+        if let Change::Settled(seq, settled) = change {
+            self.note_end(*seq, settled);
+        }
+        self.outbox.apply(change).map_err(|error| self.journal.senseless(&error))
+    }
+
+    /// What ends is forgotten here, but not in the file.
+    fn note_end(&mut self, seq: ClientSeq, settled: &Settled) {
+        let Some(entry) = self.outbox.entry(seq) else { return };
+        let group = entry.group;
+        match (Say::of(&entry.payload), settled) {
+            (Some(Say::Text { .. }), Settled::Sent { msgid, .. }) => drop(self.ended.insert((group, *msgid))),
+            (Some(Say::Text { .. }), Settled::Unknown { .. }) => drop(self.ended.insert((group, MessageId::ZERO))),
+            (Some(Say::Edit { target, .. }), _) => {
+                self.ended.insert((group, target));
+                self.holds_recalled |= is_of_recalled(settled);
+            }
+            (Some(Say::Recall(target)), Settled::Sent { .. }) => self.note_recall(group, target),
+            (_, Settled::Sent { .. } | Settled::Refused { .. } | Settled::Unknown { .. } | Settled::Withdrawn) => {}
+        }
+    }
+
+    fn note_recall(&mut self, group: GroupId, target: MessageId) {
+        self.holds_recalled |= [target, MessageId::ZERO].iter().any(|msgid| self.ended.contains(&(group, *msgid)));
     }
 
     /// Under the lock: takes in what others wrote, lets `decide` see it, and writes down what it decided. Where `synced`, or
@@ -93,10 +148,24 @@ impl OutboxFile {
         Ok((others, changes))
     }
 
+    /// These were recalled: of what has ended of them the file says nothing any more when this returns. Answers what others
+    /// wrote. Where it fails, the next step makes the file anew.
+    pub(super) fn forget(&mut self, recalled: &[(GroupId, MessageId)]) -> Result<Vec<Change>, ProfileError> {
+        self.try_to_forget(recalled).inspect_err(|_| self.doubtful = true)
+    }
+
+    fn try_to_forget(&mut self, recalled: &[(GroupId, MessageId)]) -> Result<Vec<Change>, ProfileError> {
+        let _lock = lock_shortly(&self.disk, &self.folder, LOCK)?;
+        let caught = self.journal.catch_up_to_write()?;
+        let others = self.take_in(caught.anew, &caught.records)?;
+        recalled.iter().for_each(|(group, target)| self.note_recall(*group, *target));
+        self.write(false, &[])?;
+        Ok(others)
+    }
+
     fn write(&mut self, synced: bool, changes: &[Change]) -> Result<(), ProfileError> {
         let end = self.journal.end();
-        let applied = changes.iter().try_for_each(|change| self.outbox.apply(change));
-        let applied = applied.map_err(|error| self.journal.senseless(&error));
+        let applied = changes.iter().try_for_each(|change| self.take(change));
         applied.and_then(|()| self.put(synced, changes)).inspect_err(|_| self.go_back(end))
     }
 
@@ -104,7 +173,7 @@ impl OutboxFile {
     /// next step writes it anew, because a sync after a failed one proves nothing.
     fn go_back(&mut self, end: u64) {
         self.doubtful = true;
-        self.outbox = Outbox::default();
+        self.begin_empty();
         let back = self.journal.go_back(end).and_then(|()| self.refresh().map(|_| ()));
         if let Err(error) = back {
             // The failure itself is already reported to whoever asked; the next step reads the file again.
@@ -114,10 +183,11 @@ impl OutboxFile {
 
     fn put(&mut self, synced: bool, changes: &[Change]) -> Result<(), ProfileError> {
         let dead = self.journal.end() > REWRITE_BYTES_MIN && self.journal.end() > 4 * self.outbox.bytes() as u64;
-        if self.doubtful || (dead && synced) {
+        if self.doubtful || self.holds_recalled || (dead && synced) {
             // The changes are part of what is known by now, so that the new file holds them too.
             self.journal.rewrite(&encode_all(&self.outbox.condensed()))?;
             self.doubtful = false;
+            self.says_nothing_ended();
             return Ok(());
         }
         if !changes.is_empty() {
@@ -159,6 +229,11 @@ impl OutboxFile {
         };
         self.step(true, decide).map(|_| ())
     }
+}
+
+/// Whether something was refused because what it is about was recalled.
+fn is_of_recalled(settled: &Settled) -> bool {
+    matches!(settled, Settled::Refused { number, .. } if Code::from_number(*number) == Some(Code::ItemRecalled))
 }
 
 /// Takes a lock that is only ever held for a step; blocks this thread until then.

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 use crate::client::error::ProfileError;
 use crate::client::event::{Event, Received, Subscription};
 use crate::client::files::Files;
-use crate::client::inbox_file::{InboxFile, Stored};
+use crate::client::inbox_file::{self, InboxFile, Stored};
 use crate::client::types::{Content, History, Item, Position, Role};
 use crate::core::inbox::{Batch, Delivery, Inbox, PageEnd, Pull, Row};
 use crate::disk::Lock;
@@ -252,6 +252,11 @@ impl Receiving {
     /// The application's acks, to wait for them.
     pub(super) fn acks(&self) -> watch::Receiver<u64> {
         self.acks.clone()
+    }
+
+    /// What is recalled by that which is stored next.
+    pub(super) fn recalled(&self) -> Vec<(GroupId, MessageId)> {
+        self.inbox.next_deliveries().filter_map(inbox_file::recalled_by).collect()
     }
 
     /// Stores what came, takes in what the application acknowledged, and hands on what it has room for.

@@ -147,6 +147,17 @@ impl Sending {
         Ok(own)
     }
 
+    /// These were recalled: what has ended of them leaves the file, whichever process sent it.
+    pub(super) async fn forget(&mut self, recalled: Vec<(GroupId, MessageId)>) -> Result<(), ProfileError> {
+        // Where this fails, what it wrote may be read again, and is not durable.
+        let was_unsynced = std::mem::replace(&mut self.unsynced, true);
+        let others = self.with_file(move |kept| kept.file.forget(&recalled)).await??;
+        self.unsynced = was_unsynced;
+        self.note_others(&others);
+        self.tell(&others);
+        Ok(())
+    }
+
     async fn refresh(&mut self) -> Result<(), ProfileError> {
         let changes = self.with_file(|kept| kept.file.refresh()).await??;
         self.note_others(&changes);

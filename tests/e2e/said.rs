@@ -166,6 +166,36 @@ async fn what_was_recalled_is_left_out_by_who_was_there_and_by_who_was_away() {
     assert_eq!(texts(&there), ["m1", "m3", "m4"]);
 }
 
+/// Of two who said something that an owner recalled: one has a listener beside, the other recalls it and has none.
+#[tokio::test]
+async fn a_recalled_text_is_in_no_file_of_who_said_it_nor_of_who_was_given_it() {
+    let (site, ada, bob, group) = two().await;
+    let carl = site.join(&ada, "carl", Some(group)).await;
+    let mut tails = [bob.tail().await, carl.tail().await];
+    let said = bob.send(group, "never to be seen").await;
+    let edit = bob.edits(group, said, "nor this to be seen").await;
+    let own = ada.send(group, "nor that to be seen").await;
+    for tail in &mut tails {
+        tail.until_msgid(group, own).await;
+    }
+    let disk = site.profiles();
+    let has = |person: &Person| {
+        let folder = person.profile.folder();
+        let names = disk.list(folder).unwrap();
+        let read = |name: &String| gaggle::disk::whole::read(disk.as_ref(), &folder.join(name), 1 << 20).unwrap();
+        let has = |bytes: Vec<u8>| bytes.windows(10).any(|window| window == b"to be seen");
+        names.iter().filter_map(read).any(has)
+    };
+    assert!(edit < own && [&ada, &bob, &carl].iter().all(|person| has(person)));
+    ada.recalls(group, own).await;
+    assert!(!has(&ada));
+    let last = ada.recalls(group, said).await;
+    for tail in &mut tails {
+        tail.until_msgid(group, last).await;
+    }
+    assert!(!has(&bob) && !has(&carl));
+}
+
 /// Scenario 19: a reply holds nothing of what it answers, and an edit of what one may not see is hidden, by page and by
 /// push, on a new device too.
 #[tokio::test]

@@ -214,6 +214,11 @@ impl<N: Net> Engine<N> {
     }
 
     async fn tell_listener(&mut self) -> Result<(), ConnectError> {
+        let recalled = self.receiving.as_ref().map(Receiving::recalled).unwrap_or_default();
+        if let Some(sending) = self.sending.as_mut().filter(|_| !recalled.is_empty()) {
+            // Before the recalls are kept: once they are, nobody comes back to this.
+            report(sending.forget(recalled).await);
+        }
         let notices = self.sending.as_mut().map(|sending| std::mem::take(&mut sending.notices));
         let Some(receiving) = &mut self.receiving else { return Ok(()) };
         notices.into_iter().flatten().for_each(|event| receiving.notify(event));

@@ -85,6 +85,7 @@ async fn a_row_that_waits_is_handed_out_as_recalled_once_its_recall_is_stored() 
     receiving.rows(pull.group, rows(1..=6), 0).unwrap();
     receiving.settle(0).await.unwrap();
     receiving.rows(pull.group, recall(7, 5), 0).unwrap();
+    assert_eq!(receiving.recalled(), [(GroupId::new(7), MessageId::new(5))]);
     receiving.settle(0).await.unwrap();
     let mut told = Vec::new();
     for _ in 0..2 {

@@ -3,6 +3,8 @@
 use bytes::BytesMut;
 
 use super::*;
+use crate::client::say::Say;
+use crate::wire::code::Code;
 use crate::wire::frame::Extensions;
 use crate::wire::item::{Item, flag, kind};
 use crate::wire::row;
@@ -186,4 +188,138 @@ fn the_inbox_is_made_anew_once_for_many_recalls_and_not_for_what_it_does_not_say
     assert_eq!(synced_once - synced, 1);
     file.store((1..=50).map(|target| recall(120 + target, target)).collect(), &[]).unwrap();
     assert_eq!((number_of(&disk, "inbox"), disk.counts().syncs), (number, synced_once), "they are gone already");
+}
+
+// ---- the outbox -----------------------------------------------------------------------------------------------------
+
+/// Puts this into the outbox as if it were on its way.
+fn send(file: &mut OutboxFile, say: &Say) -> ClientSeq {
+    let payload = say.payload(Tag::new([7; 8]), 1_000).unwrap();
+    let entry = Entry { payload, attempted: true, ..entry(1) };
+    let added = file.step::<ProfileError>(true, |outbox| Ok(vec![Change::Added(outbox.highest().next(), entry)]));
+    added.unwrap();
+    file.outbox().highest()
+}
+
+fn as_sent(msgid: u64) -> Settled {
+    Settled::Sent { group: GROUP, msgid: m(msgid), time_ms: 1 }
+}
+
+fn ends(file: &mut OutboxFile, seq: ClientSeq, settled: Settled) {
+    change(file, false, Change::Settled(seq, settled)).unwrap();
+}
+
+/// An outbox whose text, and an edit of it, were stored as m5 and m6; something else waits.
+fn with_a_text_sent(disk: &SimulatedDisk) -> (OutboxFile, ClientSeq) {
+    let mut file = outbox(disk);
+    let said = send(&mut file, &Say::text(SECRET));
+    ends(&mut file, said, as_sent(5));
+    let edit = send(&mut file, &Say::Edit { target: m(5), text: SECRET.to_owned() });
+    ends(&mut file, edit, as_sent(6));
+    let waits = send(&mut file, &Say::text("to be sent"));
+    assert!(is_there(disk));
+    (file, waits)
+}
+
+fn still_knows(disk: &SimulatedDisk, waits: ClientSeq) {
+    let mut found = outbox(disk);
+    found.refresh().unwrap();
+    assert_eq!(found.outbox().outcome(ClientSeq::new(1)), Some(&as_sent(5)));
+    let entry = found.outbox().entry(waits).unwrap();
+    assert!(entry.attempted && Say::of(&entry.payload) == Some(Say::text("to be sent")));
+}
+
+#[test]
+fn a_sent_text_is_in_no_file_of_the_profile_once_its_recall_is_answered() {
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new();
+        let (mut file, waits) = with_a_text_sent(&disk);
+        let recall = send(&mut file, &Say::Recall(m(5)));
+        assert!(is_there(&disk), "it may still be refused");
+        ends(&mut file, recall, as_sent(7));
+        assert!(!is_there(&disk) && !is_there(&disk.crash(seed)), "seed {seed}");
+        still_knows(&disk.crash(seed), waits);
+        assert_eq!(file.outbox().outcome(recall), Some(&as_sent(7)));
+    }
+}
+
+#[test]
+fn a_sent_text_is_in_no_file_of_the_profile_once_any_process_heard_of_its_recall() {
+    let disk = SimulatedDisk::new();
+    let (mut file, waits) = with_a_text_sent(&disk);
+    let number = number_of(&disk, "outbox");
+    let mut other = outbox(&disk);
+    other.forget(&[(GROUP, m(6)), (GroupId::new(8), m(5))]).unwrap();
+    assert_eq!(number_of(&disk, "outbox"), number, "these were said by others");
+    other.forget(&[(GROUP, m(9)), (GROUP, m(5))]).unwrap();
+    assert!(!is_there(&disk));
+    still_knows(&disk, waits);
+    let number = number_of(&disk, "outbox");
+    other.forget(&[(GROUP, m(5))]).unwrap();
+    assert_eq!(number_of(&disk, "outbox"), number, "it is gone already");
+    ends(&mut file, waits, as_sent(8));
+    other.refresh().unwrap();
+    assert_eq!(other.outbox().outcome(waits), Some(&as_sent(8)));
+    assert_eq!(send(&mut other, &Say::text("next")), ClientSeq::new(4));
+    assert!(!is_there(&disk.crash(3)));
+}
+
+#[test]
+fn an_edit_that_came_too_late_for_the_recall_and_a_text_of_unknown_outcome_are_in_no_file_then() {
+    let disk = SimulatedDisk::new();
+    let mut file = outbox(&disk);
+    let edit = send(&mut file, &Say::Edit { target: m(5), text: SECRET.to_owned() });
+    let refused = Settled::Refused { number: Code::ItemRecalled.number(), detail: String::new() };
+    ends(&mut file, edit, refused);
+    assert!(!is_there(&disk));
+    let said = send(&mut file, &Say::text(SECRET));
+    ends(&mut file, said, Settled::Unknown { group: GROUP, bytes: 9 });
+    file.forget(&[(GroupId::new(8), m(5))]).unwrap();
+    assert!(is_there(&disk));
+    file.forget(&[(GROUP, m(9))]).unwrap();
+    assert!(!is_there(&disk));
+    assert_eq!(file.outbox().unknown().count(), 1);
+}
+
+#[test]
+fn what_could_not_be_forgotten_is_by_the_next_step() {
+    for how in 0..4 {
+        let disk = SimulatedDisk::new();
+        let (mut file, waits) = with_a_text_sent(&disk);
+        match how {
+            0 => disk.fail_writes(1, "outbox"),
+            1 => disk.fail_syncs(1, "outbox"),
+            _ => disk.fail_syncs_after(how - 2, 1, "profile"),
+        }
+        assert!(file.forget(&[(GROUP, m(5))]).is_err());
+        file.step::<ProfileError>(false, |_| Ok(Vec::new())).unwrap();
+        assert!(!is_there(&disk) && !is_there(&disk.crash(how)), "how {how}");
+        still_knows(&disk.crash(how), waits);
+    }
+}
+
+#[test]
+fn wherever_the_power_goes_an_answered_recall_has_taken_the_text_with_it_or_is_sent_again() {
+    let (mut answered, mut again) = (0, 0);
+    for stop in 0..12 {
+        for seed in 0..10 {
+            let disk = SimulatedDisk::new();
+            let (mut file, _) = with_a_text_sent(&disk);
+            let recall = send(&mut file, &Say::Recall(m(5)));
+            disk.stop_after(stop);
+            let told = change(&mut file, false, Change::Settled(recall, as_sent(7)));
+            let disk = disk.crash(seed);
+            let mut found = outbox(&disk);
+            found.step::<ProfileError>(false, |_| Ok(Vec::new())).unwrap();
+            let is_answered = found.outbox().outcome(recall).is_some();
+            assert!(is_answered || (told.is_err() && found.outbox().entry(recall).is_some()));
+            assert!(!is_answered || !is_there(&disk), "stop {stop}, seed {seed}");
+            *if is_answered { &mut answered } else { &mut again } += 1;
+            if !is_answered {
+                ends(&mut found, recall, as_sent(7));
+            }
+            assert!(!is_there(&disk), "stop {stop}, seed {seed}");
+        }
+    }
+    assert!(answered > 0 && again > 0, "{answered} answered, {again} again");
 }

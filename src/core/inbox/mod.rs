@@ -333,6 +333,11 @@ impl Inbox {
 
     // ---- deliveries and acks ----------------------------------------------------------------------------------------
 
+    /// What [`Inbox::deliveries`] answers next.
+    pub fn next_deliveries(&self) -> impl Iterator<Item = &Delivery> {
+        self.deliveries.iter()
+    }
+
     /// What is next, in order, since the last call.
     pub fn deliveries(&mut self) -> Vec<Delivery> {
         self.deliveries.drain(..).collect()
