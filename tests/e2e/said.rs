@@ -169,7 +169,8 @@ async fn what_was_recalled_is_left_out_by_who_was_there_and_by_who_was_away() {
 /// Of two who said something that an owner recalled: one has a listener beside, the other recalls it and has none.
 #[tokio::test]
 async fn a_recalled_text_is_in_no_file_of_who_said_it_nor_of_who_was_given_it() {
-    let (site, ada, bob, group) = two().await;
+    let site = Site::start().await;
+    let (ada, bob, group) = site.team().await;
     let carl = site.join(&ada, "carl", Some(group)).await;
     let mut tails = [bob.tail().await, carl.tail().await];
     let said = bob.send(group, "never to be seen").await;
