@@ -93,8 +93,7 @@ impl Context {
         Ok(Profile::at(Context::disk(), folder))
     }
 
-    /// A client of the profile. It sends what waits in the outbox, whatever it is opened for; of what is refused it is
-    /// said so.
+    /// A client of the profile. It sends what waits in the outbox, whatever it is opened for, and it is said how that ends.
     ///
     /// # Errors
     /// Where the profile cannot be used.

@@ -1,8 +1,7 @@
 //! What earlier commands have left in the outbox: what it is, and how it ends.
 //!
-//! Whichever command connects sends it, and the one that queued it is gone. So every one of them says where it ended
-//! otherwise than it should; that something was sent is said by those that are about it. Decides nothing: the exit code
-//! is that of what the command itself was asked for.
+//! Whichever command connects sends it, and the one that queued it is gone. So every one of them says how it ended. Decides
+//! nothing: the exit code is that of what the command itself was asked for.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use crate::cli::output::Output;
 use crate::cli::send::{Asked, Waiting};
 use crate::cli::{trouble, visible};
 use crate::client::{Client, EntryState, OutboxEntry, Outcome, Profile, Say};
-use crate::ids::ClientSeq;
+use crate::ids::{ClientSeq, GroupId, MessageId};
 
 /// So much of a text is shown where one of many is named.
 const EXCERPT_CHARACTERS: usize = 40;
@@ -53,7 +52,7 @@ impl Queued {
             for (place, mut asked) in asked {
                 // What has no answer stays in the outbox.
                 if let Ok(outcome) = asked.answer().await {
-                    tell(output, &place, asked.waiting.seq, &outcome);
+                    tell(output, &known, &place, asked.waiting.seq, &outcome);
                 }
             }
         });
@@ -71,11 +70,20 @@ impl Queued {
     }
 }
 
-fn tell(output: Output, place: &str, seq: ClientSeq, outcome: &Outcome) {
+fn tell(output: Output, known: &Known, place: &str, seq: ClientSeq, outcome: &Outcome) {
+    if let Outcome::Sent { group, msgid, .. } = outcome {
+        output.words(&sent(seq, *group, *msgid, known));
+    }
     let by_hand = matches!(outcome, Outcome::Withdrawn);
     if let Some(error) = failure(seq, outcome).filter(|_| !by_hand) {
         output.error(&error.at(place));
     }
+}
+
+/// What is said of a queued message that the server has.
+#[must_use]
+pub fn sent(seq: ClientSeq, group: GroupId, msgid: MessageId, known: &Known) -> String {
+    format!("{seq} of the outbox is sent: {} {}", known.called(group), msgid.value())
 }
 
 /// What is said of a message that ended otherwise than on the server's disk; none where that is not known.
@@ -116,7 +124,6 @@ pub fn said(what: &Say) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{GroupId, MessageId};
 
     #[test]
     fn what_waits_is_named_by_number_words_and_group_and_steers_nothing() {

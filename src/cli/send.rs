@@ -26,7 +26,7 @@ pub const HELP: &str = "\
 It prints the msgid of each message once the server has it on disk. A message is on this disk before it is sent, and \
 is sent once, whatever breaks in between. If the server cannot be reached for 10 seconds, or its disk is full, it is queued: the command says \
 so and ends with 3, and the next command of this profile that reaches the server sends it, `gaggle outbox flush` for one, \
-and `gaggle tail`. Where that is refused then, that command says which message it was; its exit code is that of its own.
+and `gaggle tail`. That command says on stderr that it was sent, or why it was refused; its exit code is that of its own.
 
 With - (or nothing, and stdin not a terminal) each line of stdin is a message, empty lines are left out, and msgids are \
 printed in the order of the lines. Text must be UTF-8, 64 KiB at most. A text that begins with - goes behind --.

@@ -393,8 +393,7 @@ impl Tail<'_> {
         let queued = self.queued.remove(&seq);
         match (outcome, queued) {
             (Outcome::Sent { group, msgid, .. }, Some(_)) => {
-                let name = self.known.called(*group);
-                self.context.output.words(&format!("{seq} of the outbox is sent: {name} {}", msgid.value()));
+                self.context.output.words(&queued::sent(seq, *group, *msgid, &self.known));
             }
             (Outcome::Sent { .. } | Outcome::Withdrawn | Outcome::NotKept, _) => {}
             (Outcome::Refused(refusal), Some(place)) => {

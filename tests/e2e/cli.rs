@@ -218,7 +218,7 @@ fn whichever_command_reaches_the_server_sends_what_waits_though_its_own_answer_c
     served.stop();
     alice.run(&["send", "team", "while away"]).ends_with(3, "queued");
     served.again();
-    alice.ok(&["users"]);
+    alice.ok(&["users"]).ends_with(0, "of the outbox is sent: team 3");
     assert!(alice.json(&["outbox", "list"]).is_empty());
     assert_eq!(bob.json(&["pull", "team", "--last", "1"])[0]["text"], "while away");
 }

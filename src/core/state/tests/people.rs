@@ -210,7 +210,7 @@ fn who_makes_devices_and_revokes_them_uses_up_their_own_share_and_nobody_elses()
     // Made in time, and used once there is no more room.
     let (kept, _) = invite(&mut world, Actor::Device(bob), 9);
     let mut devices = 1;
-    loop {
+    while devices <= USER_DEVICES_EVER_MAX {
         world.now_ms += DAY_MS / 60;
         let (code, made) = invite(&mut world, Actor::Device(bob), 1);
         if made == Answer::Refused(Refusal::LimitReached) {
