@@ -108,7 +108,9 @@
 //!   [`limits::CONDENSE_KEYS_MAX`] at the most); a segment of which everything is dead leaves a file of a hundred bytes,
 //!   which is not gone over again. Where more is written than condensing keeps up with, it grows until there is time.
 //!   A wiped body is gone after an hour: what was wiped before a start is not known at the next one, so each start goes
-//!   over the log as if something had been.
+//!   over the log as if something had been. Nothing above the index's last recorded flush goes, so that is recorded after
+//!   ten minutes at the latest ([`limits::INDEX_UNRECORDED_MS_MAX`]). A log of tens of millions of messages may take
+//!   longer to go over than what is left of the hour.
 //! - **One copy of the resident rows.** [`core::state::State`] holds only what the batch under way changes, over the
 //!   committed [`core::tables::Tables`], which readers share. A batch that fails is dropped by forgetting that; and the
 //!   writer takes the write lock only to publish.
@@ -136,7 +138,10 @@
 //! - **Proof in the first flight.** Hello and its signature travel together, as the exporter of TLS 1.3 is known to the
 //!   client by then. Early data (0-RTT) is not accepted.
 //! - **Ownership passes by itself.** Whose last owner leaves is owned by the admin who is there longest, else by the
-//!   member who is; when the last member leaves, the group is dead and nobody comes back into it.
+//!   member who is; when the last member leaves, the group is dead and nobody comes back into it. An owner who is shut out
+//!   counts only where everybody is.
+//! - **An invite falls with the device it was made on**, as it does with its user: a revoked device would else come back by
+//!   what it had made in time. So many devices of a user are theirs to make, revoked ones included, as none is ever freed.
 //! - **Unread is arithmetic.** Each content item carries its ordinal in its group and among those of its author, and so
 //!   do the borders of stays. A count is a difference of ordinals for each stay: constant where the read mark stands at the
 //!   head, else one row and a search by halving ([`core::unread`]). Nothing is written for a member when something is sent.
