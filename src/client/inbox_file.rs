@@ -76,12 +76,10 @@ pub(super) fn recalled_by(what: &Delivery) -> Option<(GroupId, MessageId)> {
 fn said(what: &Delivery) -> Said {
     let Delivery::Item(_, row) = what else { return Said::Nothing };
     let Ok(item) = item_of(row) else { return Said::Nothing };
-    let of = match item.kind {
-        said_as::RECALL => return item.target().map_or(Said::Nothing, Said::Recalls),
-        said_as::EDIT => item.target(),
-        _ => item.is_content().then_some(item.msgid),
-    };
-    of.filter(|_| !item.is_recalled()).map_or(Said::Nothing, Said::Of)
+    match item.kind {
+        said_as::RECALL => item.target().map_or(Said::Nothing, Said::Recalls),
+        _ => item.goes_with().map_or(Said::Nothing, Said::Of),
+    }
 }
 
 fn item_of(row: &Row) -> Result<Item, WireError> {

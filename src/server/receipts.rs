@@ -26,7 +26,7 @@ use crate::store::page::ReadError;
 use crate::store::records::RecordError;
 use crate::wire::code::Code;
 use crate::wire::frame::{Extensions, ReceiptInfo, ReceiptList, ReceiptNotice, Receipts, Rows};
-use crate::wire::item::{Item, kind};
+use crate::wire::item::Item;
 
 // ---- asked ------------------------------------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ impl Asked {
             item(&snapshot, group, msgid).map_err(|failed| failed.code(view, doubt))?
         };
         // An edit is for who may see what it edits: to others it is a placeholder, which has no author and no readers.
-        let edited = item.target().filter(|_| item.kind == kind::EDIT);
+        let edited = item.edited();
         let is_for = |tables: &Tables, user| edited.is_none_or(|target| tables.may_see(user, group, target));
         if !is_for(&view.read().tables, user) {
             return Err(Code::NoSuchItem);

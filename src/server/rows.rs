@@ -9,7 +9,7 @@ use crate::core::tables::Tables;
 use crate::ids::{GroupId, MessageId};
 use crate::proof::{self, Wrong};
 use crate::wire::WireError;
-use crate::wire::item::{Item, kind};
+use crate::wire::item::Item;
 use crate::wire::row::{self, Row};
 
 /// Rows in the making.
@@ -117,8 +117,7 @@ impl Rows {
 pub(crate) fn without_recalled(rows: &Bytes, tables: &Tables, group: GroupId) -> Bytes {
     let first_kept = tables.first_kept(group);
     changed(rows, |item| {
-        let said = if item.kind == kind::EDIT { item.target() } else { item.is_content().then_some(item.msgid) };
-        let msgid = said.filter(|_| !item.is_recalled() && !proof::is(Wrong::RecallKept))?;
+        let msgid = item.goes_with().filter(|_| !proof::is(Wrong::RecallKept))?;
         if msgid < first_kept {
             return Some(Item::hidden(group, item.msgid));
         }

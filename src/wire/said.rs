@@ -105,6 +105,20 @@ impl Item {
             .flatten()
     }
 
+    /// What an edit is of.
+    #[must_use]
+    pub fn edited(&self) -> Option<MessageId> {
+        self.target().filter(|_| self.kind == kind::EDIT)
+    }
+
+    /// The message whose recall takes away what this says: itself, or what it edits; none where it says nothing, or nothing
+    /// any more.
+    #[must_use]
+    pub fn goes_with(&self) -> Option<MessageId> {
+        let message = if self.kind == kind::EDIT { self.target() } else { self.is_content().then_some(self.msgid) };
+        message.filter(|_| !self.is_recalled())
+    }
+
     /// What is left of it once it is recalled: who and when, and what an edit was of.
     #[must_use]
     pub fn wiped(self) -> Item {

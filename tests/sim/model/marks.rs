@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gaggle::ids::{DeviceId, GroupId, MessageId, UserId};
 use gaggle::wire::frame;
-use gaggle::wire::item::kind;
 
 use super::{Broken, Committed, History, Model};
 
@@ -178,7 +177,7 @@ impl Model {
         let may_see = |history: &&History| history.sees(user, msgid) && !history.is_gone(msgid);
         let history = self.groups.get(&group).filter(may_see)?;
         let item = &history.item(msgid)?.item;
-        let edited = item.target().filter(|_| item.kind == kind::EDIT);
+        let edited = item.edited();
         let is_for = |user| edited.is_none_or(|target| history.sees(user, target) && !history.is_gone(target));
         if !is_for(user) {
             return None;
