@@ -134,8 +134,8 @@ impl Rows<'_, '_> {
                 rows.report.rows(format!("{name} leads into {group}, which does not exist"));
             }
             let by_device = record.extensions.number(invite_extension::BY_DEVICE).unwrap_or(u64::MAX);
-            let is_device = |device: &DeviceId| u64::from(device.value()) == by_device;
-            if by_device > 0 && !rows.devices.keys().any(is_device) {
+            let device = u32::try_from(by_device).map(DeviceId::new);
+            if by_device > 0 && !device.is_ok_and(|device| rows.devices.contains_key(&device)) {
                 rows.report.rows(format!("{name} was made on d{by_device}, which does not exist"));
             }
             let used = record.used.map(|device| (device, rows.devices.get(&device).map(|row| row.invite)));
