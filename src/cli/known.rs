@@ -4,7 +4,7 @@
 //! Only a convenience: where the file is missing, old or damaged, the name must be looked up at the server. It is
 //! replaced as a whole, and nothing else depends on it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
@@ -17,14 +17,18 @@ const FILE: &str = "group-names.json";
 
 /// Group names by id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Known(BTreeMap<GroupId, String>);
+pub struct Known {
+    names: BTreeMap<GroupId, String>,
+    /// The same by what is seen of them: it is asked for each line that is printed.
+    seen: BTreeMap<String, BTreeSet<GroupId>>,
+}
 
 impl Known {
     /// The names of these groups; those that were left are not among them.
     #[must_use]
     pub fn of(groups: &[Group]) -> Known {
         let current = groups.iter().filter(|group| group.role != Role::Former);
-        Known(current.map(|group| (group.group, group.name.clone())).collect())
+        Known::called_so(current.map(|group| (group.group, group.name.as_str())))
     }
 
     /// What was kept; nothing where it cannot be read.
@@ -32,12 +36,18 @@ impl Known {
     pub fn load(profile: &Profile) -> Known {
         let text = fs::read_to_string(profile.folder().join(FILE)).unwrap_or_default();
         let names: BTreeMap<String, String> = serde_json::from_str(&text).unwrap_or_default();
-        Known(names.into_iter().filter_map(|(id, name)| Some((id.parse().ok()?, name))).collect())
+        Known::called_so(names.iter().filter_map(|(id, name)| Some((id.parse().ok()?, name.as_str()))))
+    }
+
+    fn called_so<'a>(names: impl Iterator<Item = (GroupId, &'a str)>) -> Known {
+        let mut known = Known::default();
+        names.for_each(|(group, name)| known.note(group, name));
+        known
     }
 
     /// Keeps it; where that fails, a name has to be asked for next time.
     pub fn save(&self, profile: &Profile) {
-        if Known::load(profile) != *self {
+        if Known::load(profile).names != self.names {
             self.write(profile).unwrap_or(());
         }
     }
@@ -46,8 +56,7 @@ impl Known {
     /// nobody takes one for another.
     #[must_use]
     pub fn named(&self, name: &str) -> Vec<GroupId> {
-        let wanted = names::seen(name);
-        self.0.iter().filter(|(_, known)| names::seen(known) == wanted).map(|(id, _)| *id).collect()
+        self.seen.get(&names::seen(name)).into_iter().flatten().copied().collect()
     }
 
     /// What a group is called to a person: with its id where others are called the same, by that alone where nothing is
@@ -65,7 +74,7 @@ impl Known {
     /// it may be the one in another.
     #[must_use]
     pub fn direct(&self, handle: &str) -> Option<GroupId> {
-        let mut chats = self.0.iter().filter(|(id, known)| *known == handle && id.pair().is_some());
+        let mut chats = self.names.iter().filter(|(id, known)| *known == handle && id.pair().is_some());
         match (chats.next(), chats.next()) {
             (Some((only, _)), None) => Some(*only),
             (Some(_), Some(_)) | (None, _) => None,
@@ -75,16 +84,21 @@ impl Known {
     /// The name of a group.
     #[must_use]
     pub fn name(&self, group: GroupId) -> Option<&str> {
-        self.0.get(&group).map(String::as_str)
+        self.names.get(&group).map(String::as_str)
     }
 
     /// Notes another name.
     pub fn note(&mut self, group: GroupId, name: &str) {
-        self.0.insert(group, name.to_owned());
+        if let Some(before) = self.names.insert(group, name.to_owned())
+            && let Some(alike) = self.seen.get_mut(&names::seen(&before))
+        {
+            alike.remove(&group);
+        }
+        self.seen.entry(names::seen(name)).or_default().insert(group);
     }
 
     fn write(&self, profile: &Profile) -> io::Result<()> {
-        let names: BTreeMap<String, &String> = self.0.iter().map(|(id, name)| (id.to_string(), name)).collect();
+        let names: BTreeMap<String, &String> = self.names.iter().map(|(id, name)| (id.to_string(), name)).collect();
         let new = profile.folder().join(format!("{FILE}.{}.new", std::process::id()));
         fs::write(&new, serde_json::to_vec(&names)?)?;
         fs::rename(&new, profile.folder().join(FILE))
@@ -125,6 +139,14 @@ mod tests {
             ("bob g1".to_owned(), format!("bob {direct}"))
         );
         assert_eq!(known.called(GroupId::new(9)), "g9");
+    }
+
+    #[test]
+    fn a_group_is_found_by_the_name_it_has_now() {
+        let mut known = Known::of(&[made(1, "team", Role::Owner), made(2, "team", Role::Owner)]);
+        known.note(GroupId::new(2), "crew");
+        assert_eq!((known.named("team"), known.named("crew")), (vec![GroupId::new(1)], vec![GroupId::new(2)]));
+        assert_eq!(known.called(GroupId::new(1)), "team");
     }
 
     #[test]

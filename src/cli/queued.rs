@@ -31,10 +31,8 @@ pub struct Queued {
 impl Queued {
     /// Waits a moment for what can still be sent; of a client that is connected.
     pub async fn settle(&mut self) {
-        if !self.telling.is_finished() {
-            // What takes longer stays in the outbox.
-            drop(tokio::time::timeout(SETTLED_WITHIN, &mut self.telling).await);
-        }
+        // What takes longer stays in the outbox.
+        self.is_told_within(SETTLED_WITHIN).await;
     }
 
     /// Watches over what waits; none where nothing does.
@@ -61,12 +59,14 @@ impl Queued {
 
     /// Says what is still to be said; of a client that is closed.
     pub async fn end(mut self) {
-        if self.telling.is_finished() {
-            return;
-        }
-        if tokio::time::timeout(LAST_WORDS, &mut self.telling).await.is_err() {
+        if !self.is_told_within(LAST_WORDS).await {
             self.telling.abort();
         }
+    }
+
+    /// Whether all is said, by the end of this time at the latest.
+    async fn is_told_within(&mut self, wait: Duration) -> bool {
+        self.telling.is_finished() || tokio::time::timeout(wait, &mut self.telling).await.is_ok()
     }
 }
 

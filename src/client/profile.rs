@@ -116,6 +116,10 @@ impl Profile {
         ProfileError::Damaged { file: self.path(name).display().to_string(), what: what.into() }
     }
 
+    fn missing(&self, name: &str) -> ProfileError {
+        ProfileError::Missing { file: self.path(name).display().to_string() }
+    }
+
     fn kept(&self) -> Result<Option<Kept>, ProfileError> {
         let Some(bytes) = whole::read(self.disk.as_ref(), &self.path(PROFILE_FILE), FILE_BYTES_MAX)? else {
             return Ok(None);
@@ -150,8 +154,8 @@ impl Profile {
 
     /// The device's key.
     pub(super) fn key(&self) -> Result<Ed25519KeyPair, ProfileError> {
-        let missing = || ProfileError::Missing { file: self.path(KEY_FILE).display().to_string() };
-        let bytes = whole::read(self.disk.as_ref(), &self.path(KEY_FILE), FILE_BYTES_MAX)?.ok_or_else(missing)?;
+        let bytes = whole::read(self.disk.as_ref(), &self.path(KEY_FILE), FILE_BYTES_MAX)?;
+        let bytes = bytes.ok_or_else(|| self.missing(KEY_FILE))?;
         Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| self.damaged(KEY_FILE, "it holds no Ed25519 key"))
     }
 
@@ -213,7 +217,7 @@ impl Profile {
         handle: &str,
         epoch: Epoch,
     ) -> Result<Account, ProfileError> {
-        let mut kept = self.kept()?.ok_or_else(|| self.damaged(PROFILE_FILE, "it is missing"))?;
+        let mut kept = self.kept()?.ok_or_else(|| self.missing(PROFILE_FILE))?;
         kept.device = Some(DeviceKept {
             device: device.to_string(),
             user: user.to_string(),
