@@ -84,7 +84,8 @@ They read on, and can leave; what they send is refused. It ends when they leave,
     Unmute(MemberArgs),
     /// Remove somebody for good
     #[command(after_long_help = "\
-Nobody can add them again until unban. They keep what they have seen; to all others it looks like a removal. Somebody who has left can be banned too.
+Nobody can add them again until unban. They keep what they have seen; to all others it looks like a removal. Somebody \
+who has left can be banned too.
 
   gaggle group ban team bob")]
     Ban(MemberArgs),

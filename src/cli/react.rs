@@ -10,8 +10,8 @@ use crate::ids::MessageId;
 
 /// Examples, after the options.
 pub const HELP: &str = "\
-A reaction is an emoji or a word, 64 bytes at most. The same one again changes no count, though `gaggle tail` shows that it was said; several different ones stand side \
-by side. It makes nothing unread for anybody. It prints the msgid of the reaction.
+A reaction is an emoji or a word, 64 bytes at most. The same one again changes no count, though `gaggle tail` shows that \
+it was said; several different ones stand side by side. It makes nothing unread for anybody. It prints the msgid of the reaction.
 
   gaggle react team 42 👍
   gaggle react team 42 👍 --remove";

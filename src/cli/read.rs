@@ -10,8 +10,8 @@ use crate::ids::MessageId;
 
 /// Examples, after the options.
 pub const HELP: &str = "\
-Without a msgid, or with one beyond the newest, everything there is counts as read. The mark goes forwards only, but for --unread, which puts it before \
-the message that is named. It is yours, on all your devices, and apart from what this device has seen: nothing is \
+Without a msgid, or with one beyond the newest, everything there is counts as read. The mark goes forwards only, but for \
+--unread, which puts it before the message that is named. It is yours, on all your devices, and apart from what this device has seen: nothing is \
 passed over by it. It prints the mark.
 
   gaggle read team

@@ -29,8 +29,8 @@ pub const HELP: &str = "\
 It prints one item a line: msgid, time, who, text; before that the group where more than one is listened to. It says on \
 stderr how much this device has seen already. What is printed counts as seen once it has left this program, so that \
 nothing is lost when it is killed, and nothing is printed again after it has ended in order (Ctrl-C). One tail a \
-profile: a second one says which process listens already, and ends with 1. It goes on by itself when a connection breaks; that \
-the server has fallen silent it says after a minute.
+profile: a second one says which process listens already, and ends with 1. It goes on by itself when a connection breaks; \
+that the server has fallen silent it says after a minute.
 
 --after N of one GROUP begins behind msgid N. What lies below this device's mark was seen: it is shown up to the newest \
 item, and the command ends. Above the mark it is refused, since what lies between would never be seen; `gaggle skip` \

@@ -116,8 +116,8 @@ fn escape(character: char, shown: &mut String) {
     }
 }
 
-/// Whether a terminal would do something else with it than show it, or show nothing at all. Joiners are not among them: scripts and emoji need
-/// them, and they move nothing.
+/// Whether a terminal would do something else with it than show it, or show nothing at all. Joiners are not among them:
+/// scripts and emoji need them, and they move nothing.
 const fn steers(character: char) -> bool {
     matches!(character,
         '\0'..='\x1f' | '\x7f'..='\u{9f}'
